@@ -1,0 +1,200 @@
+"""A response as a value, and its bytes: status line, header block, envelope.
+
+Laws:
+
+- Every response ends its connection (``Connection: close``) and says its length.
+- What is the same in every response is rendered once, when the renderer is made.
+- No value can add a line to the head: a name or value with a control byte raises ``ValueError``.
+- The answer to HEAD has the header fields of the answer to GET and no body (RFC 9110 §9.3.2); 204 and 304 have none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from idkmesh.httpd.errors import ERROR_CODES
+from idkmesh.service_runtime import service_headers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from idkmesh.httpd.request_rules import Refusal, Request
+    from idkmesh.service_runtime import ServiceIdentity
+
+JSON: Final = "application/json"
+PROBLEM_JSON: Final = "application/problem+json"
+
+SECURITY_FIELDS: Final = (
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Embedder-Policy", "require-corp"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+"""Sent with every response: nothing is stored, sniffed, leaked in a Referer, or embedded by another origin."""
+
+_BODILESS: Final = frozenset({HTTPStatus.NO_CONTENT.value, HTTPStatus.NOT_MODIFIED.value})
+_STATUS_LINES: Final = {status.value: f"HTTP/1.0 {status.value} {status.phrase}\r\nDate: " for status in HTTPStatus}
+# RFC 9110 §5.6.2 (token) and §5.5 (field value: no control byte but HTAB, no white space at its ends).
+_FIELD_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FIELD_VALUE: Final = re.compile(r"[!-~\x80-\xff]([\t -~\x80-\xff]*[!-~\x80-\xff])?")
+# RFC 9110 §12.4.2: at most three decimals.
+_WEIGHT: Final = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer: ``status``, the body's bytes and type, and header fields beyond those that every response has."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    content_type: str = JSON
+
+
+class ResponseRenderer:
+    """Writes responses and refusals of one service as the bytes to send.
+
+    ``extra_headers`` are further constant fields; one of a name in :data:`SECURITY_FIELDS` stands in its place.
+    ``retry_after`` is in seconds and goes with every refusal that a later retry can turn.
+    """
+
+    def __init__(
+        self,
+        identity: ServiceIdentity,
+        extra_headers: Iterable[tuple[str, str]] = (),
+        *,
+        retry_after: int = 1,
+    ) -> None:
+        fields = dict(SECURITY_FIELDS)
+        fields.update(service_headers(identity))
+        fields.update(extra_headers)
+        self._constant = header_lines(fields.items()) + "Connection: close\r\n\r\n"
+        self._retry_after = ("Retry-After", str(retry_after))
+
+    def render(self, response: Response, request: Request | None, request_id: str, now_http_date: str) -> bytes:
+        """Return the whole response. ``now_http_date`` is an IMF-fixdate (RFC 9110 §5.6.7), ``request_id`` a safe id.
+
+        Raises ``ValueError`` for a field that would not be one line, ``KeyError`` for an unregistered status.
+        """
+        status = response.status
+        if status in _BODILESS:
+            # RFC 9110 §8.6: no Content-Length in a 204; in a 304 it would be that of a representation not at hand.
+            entity, body = "", b""
+        else:
+            body = response.body
+            entity = f"{_content_type_line(response.content_type)}Content-Length: {len(body)}\r\n"
+            if request is not None and request.method == "HEAD":
+                body = b""
+        extra = header_lines(response.headers) if response.headers else ""
+        if not request_id.isprintable():
+            message = "a request id is printable ASCII"
+            raise ValueError(message)
+        head = (
+            f"{_STATUS_LINES[status]}{now_http_date}\r\n{entity}X-Request-ID: {request_id}\r\n{extra}{self._constant}"
+        )
+        return head.encode("latin-1") + body
+
+    def render_refusal(
+        self, refusal: Refusal, request: Request | None, request_id: str, now_http_date: str
+    ) -> bytes:
+        """Return the envelope of a refusal as a whole response, in the representation that ``Accept`` prefers."""
+        return self.render(self.refusal_response(refusal, request), request, request_id, now_http_date)
+
+    def refusal_response(self, refusal: Refusal, request: Request | None) -> Response:
+        """Return a refusal as a response: the envelope or problem+json, and the fields that its code asks for."""
+        headers = refusal.headers
+        if ERROR_CODES[refusal.code].retryable:
+            headers = (*headers, self._retry_after)
+        if request is not None and prefers_problem_json(request.header("accept")):
+            return Response(refusal.status, headers, json_body(problem_document(refusal)), PROBLEM_JSON)
+        return Response(refusal.status, headers, json_body(error_document(refusal)))
+
+
+def header_lines(fields: Iterable[tuple[str, str]]) -> str:
+    """Return fields as header lines, each with its CRLF. Raises ``ValueError`` where a line would be no single field."""
+    lines = []
+    for name, value in fields:
+        if not _FIELD_NAME.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
+            message = f"not a header field: {name!r}: {value!r}"
+            raise ValueError(message)
+        lines.append(f"{name}: {value}\r\n")
+    return "".join(lines)
+
+
+@lru_cache(maxsize=64)
+def _content_type_line(content_type: str) -> str:
+    return header_lines((("Content-Type", content_type),))
+
+
+def json_body(document: Mapping[str, Any]) -> bytes:
+    """Return a document as compact UTF-8 JSON. NaN and infinities, which JSON has not, raise ``ValueError``."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Only a lone surrogate cannot be encoded, and Python's escape of one is JSON's too.
+    return text.encode("utf-8", "backslashreplace")
+
+
+def error_document(refusal: Refusal) -> dict[str, Any]:
+    """Return the error envelope of clause HS-12.1 for a refusal."""
+    return {
+        "api_version": "v1",
+        "schema_version": "0.1",
+        "kind": "idkmesh-api-error",
+        "ok": False,
+        "error": {
+            "code": refusal.code,
+            "message": refusal.message,
+            "retryable": ERROR_CODES[refusal.code].retryable,
+            "details": dict(refusal.details),
+        },
+    }
+
+
+def problem_document(refusal: Refusal) -> dict[str, Any]:
+    """Return the same as problem details (RFC 9457).
+
+    The type is ``about:blank``, so the title is the status phrase (§4.2.1); the code is an extension member.
+    """
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(refusal.status).phrase,
+        "status": refusal.status,
+        "detail": refusal.message,
+        "code": refusal.code,
+        "retryable": ERROR_CODES[refusal.code].retryable,
+        "details": dict(refusal.details),
+    }
+
+
+def prefers_problem_json(accept: str | None) -> bool:
+    """Say whether an ``Accept`` field asks for problem+json: named, wanted, and liked no less than plain JSON.
+
+    Weights and precedence are those of RFC 9110 §12.5.1: the most specific range decides, a malformed one counts for
+    nothing. At equal weight problem+json wins only if plain JSON is not named too: JSON is the default.
+    """
+    if not accept or PROBLEM_JSON not in accept.lower():
+        return False
+    weights = _accept_weights(accept)
+    problem = weights.get(PROBLEM_JSON, 0.0)
+    plain = weights.get(JSON, weights.get("application/*", weights.get("*/*", 0.0)))
+    return problem > plain or (problem == plain > 0.0 and JSON not in weights)
+
+
+def _accept_weights(accept: str) -> dict[str, float]:
+    """Return the weight of each media range, in lower case and without parameters; of one named twice, the larger."""
+    weights: dict[str, float] = {}
+    for element in accept.lower().split(","):
+        media_range, *parameters = (part.strip(" \t") for part in element.split(";"))
+        weight = 1.0
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name == "q":
+                weight = float(value) if _WEIGHT.fullmatch(value) else 0.0
+        weights[media_range] = max(weight, weights.get(media_range, 0.0))
+    return weights
