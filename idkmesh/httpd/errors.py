@@ -19,16 +19,15 @@ class ErrorCode:
 
     code: str
     status: int
-    retryable: bool
     meaning: str
     remedy: str
+    retryable: bool = False
 
 
 _ROWS: Final = (
     ErrorCode(
         "invalid_request",
         400,
-        False,
         "The request breaks a rule of HTTP. details.reason names the rule, details.rfc its clause, details.offset the "
         "byte where it was broken.",
         "Mend the client; POST the bytes to /api/v1/inspect/http-request to see the rule.",
@@ -36,100 +35,89 @@ _ROWS: Final = (
     ErrorCode(
         "unauthorized",
         401,
-        False,
         "The session token is missing or is another one.",
         "Open the link that the command printed, or send the token as `Authorization: Bearer TOKEN`.",
     ),
     ErrorCode(
         "forbidden_host",
         403,
-        False,
         "The request names a host that is not this machine's loopback address with the port of this service.",
         "Use the address that the command printed. A page on another site must not reach this service.",
     ),
     ErrorCode(
         "forbidden_origin",
         403,
-        False,
         "A page of another origin sent the request.",
         "Send it from the service's own page, or from a program that sends no Origin.",
     ),
-    ErrorCode("not_found", 404, False, "No resource has this path.", "GET /api/v1/openapi.json lists the paths."),
+    ErrorCode("not_found", 404, "No resource has this path.", "GET /api/v1/openapi.json lists the paths."),
     ErrorCode(
         "method_not_allowed",
         405,
-        False,
         "The resource does not answer this method.",
         "Use a method of the Allow field.",
     ),
     ErrorCode(
         "request_timeout",
         408,
-        True,
         "The body was not complete in time.",
         "Send the request again, faster; or raise --request-timeout.",
+        retryable=True,
     ),
     ErrorCode(
         "length_required",
         411,
-        False,
         "The resource reads a body, and the request declares no Content-Length.",
         "Send Content-Length.",
     ),
     ErrorCode(
         "payload_too_large",
         413,
-        False,
         "The declared body is larger than max_body_bytes.",
         "Send less; or raise --max-body-bytes.",
     ),
-    ErrorCode("uri_too_long", 414, False, "The request line is longer than 65,536 bytes.", "Send a shorter target."),
+    ErrorCode("uri_too_long", 414, "The request line is longer than 65,536 bytes.", "Send a shorter target."),
     ErrorCode(
         "unsupported_media_type",
         415,
-        False,
         "The resource does not read this Content-Type.",
-        "Send a type of details.supported.",
+        "Send a type that the Accept field of the answer lists.",
     ),
     ErrorCode(
         "headers_too_large",
         431,
-        False,
         "A header line, the number of header fields or their sum is over its limit.",
         "Send fewer or shorter header fields.",
     ),
     ErrorCode(
         "internal_error",
         500,
-        False,
         "A handler failed. The log names the request id.",
         "Look up the request id in the log of the service.",
     ),
     ErrorCode(
         "not_implemented",
         501,
-        False,
         "The method or the transfer coding is not known here.",
         "Use a registered method; send Content-Length in place of Transfer-Encoding.",
     ),
     ErrorCode(
         "overloaded",
         503,
-        True,
         "As many requests are being handled as max_concurrent_requests allows, or the buffers are full.",
         "Wait for Retry-After seconds and send the request again.",
+        retryable=True,
     ),
     ErrorCode(
         "shutting_down",
         503,
-        True,
         "The service is draining: what was admitted is finished, nothing new is.",
         "Wait for Retry-After seconds and send the request again; another instance, or the next start, answers.",
+        retryable=True,
     ),
     ErrorCode(
         "version_not_supported",
         505,
-        False,
         "The request speaks another major version of HTTP.",
         "Speak HTTP/1.1 or HTTP/1.0.",
     ),

@@ -23,21 +23,11 @@ from idkmesh.service_runtime import service_headers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from idkmesh.httpd.request_rules import Refusal, Request
+    from idkmesh.httpd.request import Refusal, Request
     from idkmesh.service_runtime import ServiceIdentity
 
 JSON: Final = "application/json"
 PROBLEM_JSON: Final = "application/problem+json"
-
-SECURITY_FIELDS: Final = (
-    ("Cache-Control", "no-store"),
-    ("X-Content-Type-Options", "nosniff"),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-    ("Cross-Origin-Embedder-Policy", "require-corp"),
-    ("Cross-Origin-Resource-Policy", "same-origin"),
-)
-"""Sent with every response: nothing is stored, sniffed, leaked in a Referer, or embedded by another origin."""
 
 _BODILESS: Final = frozenset({HTTPStatus.NO_CONTENT.value, HTTPStatus.NOT_MODIFIED.value})
 _STATUS_LINES: Final = {status.value: f"HTTP/1.0 {status.value} {status.phrase}\r\nDate: " for status in HTTPStatus}
@@ -61,8 +51,8 @@ class Response:
 class ResponseRenderer:
     """Writes responses and refusals of one service as the bytes to send.
 
-    ``extra_headers`` are further constant fields; one of a name in :data:`SECURITY_FIELDS` stands in its place.
-    ``retry_after`` is in seconds and goes with every refusal that a later retry can turn.
+    Every response has the fields of :func:`~idkmesh.service_runtime.service_headers` and ``extra_headers``.
+    ``retry_after`` is in seconds.
     """
 
     def __init__(
@@ -72,10 +62,8 @@ class ResponseRenderer:
         *,
         retry_after: int = 1,
     ) -> None:
-        fields = dict(SECURITY_FIELDS)
-        fields.update(service_headers(identity))
-        fields.update(extra_headers)
-        self._constant = header_lines(fields.items()) + "Connection: close\r\n\r\n"
+        constant = (*service_headers(identity), *extra_headers, ("Connection", "close"))
+        self._constant = header_lines(constant) + "\r\n"
         self._retry_after = ("Retry-After", str(retry_after))
 
     def render(self, response: Response, request: Request | None, request_id: str, now_http_date: str) -> bytes:
@@ -94,36 +82,31 @@ class ResponseRenderer:
                 body = b""
         extra = header_lines(response.headers) if response.headers else ""
         if not request_id.isprintable():
-            message = "a request id is printable ASCII"
-            raise ValueError(message)
+            raise ValueError("a request id is printable ASCII")
         head = (
             f"{_STATUS_LINES[status]}{now_http_date}\r\n{entity}X-Request-ID: {request_id}\r\n{extra}{self._constant}"
         )
         return head.encode("latin-1") + body
 
-    def render_refusal(
-        self, refusal: Refusal, request: Request | None, request_id: str, now_http_date: str
-    ) -> bytes:
+    def render_refusal(self, refusal: Refusal, request: Request | None, request_id: str, now_http_date: str) -> bytes:
         """Return the envelope of a refusal as a whole response, in the representation that ``Accept`` prefers."""
         return self.render(self.refusal_response(refusal, request), request, request_id, now_http_date)
 
     def refusal_response(self, refusal: Refusal, request: Request | None) -> Response:
-        """Return a refusal as a response: the envelope or problem+json, and the fields that its code asks for."""
+        """Return a refusal as a response: the envelope or problem+json; a 503 says when to ask again."""
         headers = refusal.headers
-        if ERROR_CODES[refusal.code].retryable:
+        if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers = (*headers, self._retry_after)
-        if request is not None and prefers_problem_json(request.header("accept")):
-            return Response(refusal.status, headers, json_body(problem_document(refusal)), PROBLEM_JSON)
-        return Response(refusal.status, headers, json_body(error_document(refusal)))
+        problem = request is not None and prefers_problem_json(request.get("accept"))
+        return Response(refusal.status, headers, _refusal_body(refusal, problem), PROBLEM_JSON if problem else JSON)
 
 
 def header_lines(fields: Iterable[tuple[str, str]]) -> str:
-    """Return fields as header lines, each with its CRLF. Raises ``ValueError`` where a line would be no single field."""
+    """Return fields as header lines, each with its CRLF. Raises ``ValueError`` for what would be no single field."""
     lines = []
     for name, value in fields:
         if not _FIELD_NAME.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
-            message = f"not a header field: {name!r}: {value!r}"
-            raise ValueError(message)
+            raise ValueError(f"not a header field: {name!r}: {value!r}")
         lines.append(f"{name}: {value}\r\n")
     return "".join(lines)
 
@@ -151,7 +134,7 @@ def error_document(refusal: Refusal) -> dict[str, Any]:
             "code": refusal.code,
             "message": refusal.message,
             "retryable": ERROR_CODES[refusal.code].retryable,
-            "details": dict(refusal.details),
+            "details": refusal_details(refusal),
         },
     }
 
@@ -168,8 +151,20 @@ def problem_document(refusal: Refusal) -> dict[str, Any]:
         "detail": refusal.message,
         "code": refusal.code,
         "retryable": ERROR_CODES[refusal.code].retryable,
-        "details": dict(refusal.details),
+        "details": refusal_details(refusal),
     }
+
+
+def refusal_details(refusal: Refusal) -> dict[str, str | int]:
+    """Return what is known of the broken rule: ``reason``, ``rfc`` and ``offset``, each where there is one."""
+    details = (("reason", refusal.reason), ("rfc", refusal.rfc), ("offset", refusal.offset))
+    return {name: value for name, value in details if value is not None}
+
+
+# Under overload the same few refusals are answered thousands of times a second.
+@lru_cache(maxsize=64)
+def _refusal_body(refusal: Refusal, problem: bool) -> bytes:  # noqa: FBT001  one of two representations
+    return json_body(problem_document(refusal) if problem else error_document(refusal))
 
 
 def prefers_problem_json(accept: str | None) -> bool:
