@@ -11,6 +11,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from idkmesh.httpd.head_faults import refuse
 from idkmesh.httpd.request import Refusal, Request
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ VALUE_CHAR = r"\t\x20-\x7e\x80-\xff"
 
 _TOKEN = re.compile(f"[{TCHAR}]*+".encode("latin-1"))
 _VALUE = re.compile(f"[{VALUE_CHAR}]*+".encode("latin-1"))
+_SPACE = re.compile(rb"[ \t]")
 _TARGET = re.compile(rb'[!-"$-~]*+')  # visible ASCII without "#"
 _VERSION = re.compile(rb"HTTP/([0-9])\.([0-9])")  # RFC 9112 2.3
 _ABSOLUTE = re.compile(r"https?://([^/?]*+)([^?]*+)(?:\?(.*+))?+", re.IGNORECASE)  # RFC 9112 3.2.2
@@ -59,11 +61,6 @@ class FieldLine(NamedTuple):
     value: str
     start: int
     value_start: int
-
-
-def invalid(reason: str, rfc: str, offset: int, message: str) -> Refusal:
-    """Return the refusal of a malformed request: 400, not retryable."""
-    return Refusal(400, "invalid_request", message, reason=reason, rfc=rfc, offset=offset)
 
 
 def is_authority(text: str) -> bool:
@@ -104,27 +101,20 @@ def judge_request_line(line: bytes) -> RequestLine | Refusal:
     preface of HTTP/2 (``PRI * HTTP/2.0``) is told what is wrong with it.
     """
     if not line:
-        return invalid("empty_line", "RFC 9112 2.2", 0, "There is an empty line before the request line.")
+        return refuse("empty_line", 0)
     method_end = _end(_TOKEN, line, 0)
     if method_end == 0 or line[method_end : method_end + 1] != b" ":
-        return _bad_method(line, method_end)
+        return refuse(_bad_method(line[method_end : method_end + 1]), method_end)
     target_start = method_end + 1
     target_end = _end(_TARGET, line, target_start)
     if target_end == target_start or line[target_end : target_end + 1] != b" ":
-        return _bad_target(line, target_start, target_end)
+        return refuse(_bad_target(line[target_end : target_end + 1], target_end - target_start), target_end)
     version_start = target_end + 1
     version = _VERSION.fullmatch(line, version_start)
     if version is None:
         return _bad_version(line, version_start)
     if version[1] != b"1":
-        return Refusal(
-            505,
-            "version_not_supported",
-            "This server speaks HTTP/1.0 and HTTP/1.1 only.",
-            reason="http_version",
-            rfc="RFC 9110 2.5",
-            offset=version_start,
-        )
+        return refuse("unsupported_version", version_start)
     return _judge_target(
         line[:method_end].decode("ascii"),
         line[target_start:target_end].decode("ascii"),
@@ -133,82 +123,65 @@ def judge_request_line(line: bytes) -> RequestLine | Refusal:
     )
 
 
-def _end(pattern: re.Pattern[bytes], line: bytes, start: int) -> int:
-    """Return where the run that ``pattern`` matches at ``start`` ends; the patterns here match everywhere."""
-    match = pattern.match(line, start)
+def _end(run: re.Pattern[bytes], line: bytes, start: int) -> int:
+    """Return where the run of bytes that starts at ``start`` ends; it may be empty."""
+    match = run.match(line, start)
     return start if match is None else match.end()
 
 
-def _bad_method(line: bytes, offset: int) -> Refusal:
-    if offset == len(line):
-        return invalid("no_target", "RFC 9112 3", offset, "The request line ends after its first word.")
-    if line[offset] in b" \t":
-        return invalid("bad_spacing", "RFC 9112 3", offset, "The method is not followed by exactly one space.")
-    return invalid("bad_method", "RFC 9110 9.1", offset, "The method contains a byte that no token may contain.")
+def _bad_method(byte: bytes) -> str:
+    """Say what is wrong with ``byte``, which follows the method instead of a space; it is empty at the line's end."""
+    if not byte:
+        return "no_target"
+    return "bad_spacing" if byte in b" \t" else "bad_method"
 
 
-def _bad_target(line: bytes, start: int, offset: int) -> Refusal:
-    if offset == len(line):
-        if offset == start:
-            return invalid("no_target", "RFC 9112 3", offset, "The request line has no target.")
-        return invalid("no_version", "RFC 9112 3", offset, "The request line has no version; HTTP/0.9 is not spoken.")
-    if line[offset] in b" \t":
-        return invalid(
-            "bad_spacing", "RFC 9112 3", offset, "The request line's parts are not separated by exactly one space."
-        )
-    if line[offset] == ord("#"):
-        return invalid("fragment_in_target", "RFC 9112 3.2", offset, 'The target contains "#".')
-    return invalid("bad_target_byte", "RFC 9112 3.2", offset, "The target contains a byte that is not visible ASCII.")
+def _bad_target(byte: bytes, length: int) -> str:
+    """Say what is wrong with ``byte``, which follows ``length`` good bytes of the target instead of a space."""
+    if not byte:
+        return "no_version" if length else "no_target"
+    if byte in b" \t":
+        return "bad_spacing"
+    return "fragment_in_target" if byte == b"#" else "bad_target_byte"
 
 
 def _bad_version(line: bytes, start: int) -> Refusal:
-    space = next((at for at in range(start, len(line)) if line[at] in b" \t"), None)
+    space = _SPACE.search(line, start)
     if space is not None:
-        return invalid(
-            "bad_spacing", "RFC 9112 3", space, "The request line has white space beyond its two single spaces."
-        )
-    if start == len(line):
-        return invalid("no_version", "RFC 9112 3", start, "The request line has no version; HTTP/0.9 is not spoken.")
-    return invalid("bad_version", "RFC 9112 2.3", start, 'The version is not "HTTP/", a digit, a dot and a digit.')
+        return refuse("bad_spacing", space.start())
+    return refuse("no_version" if start == len(line) else "bad_version", start)
 
 
 def _judge_target(method: str, target: str, version: str, offset: int) -> RequestLine | Refusal:
     """Judge the four forms of a target (RFC 9112 3.2) and split it into path and query."""
     if method == "CONNECT":
-        return _judge_connect(target, version, offset)
+        if is_authority(target) and _ENDS_WITH_PORT.search(target):
+            return RequestLine(method, target, target, "", version, target)
+        return refuse("bad_connect_target", offset)
     if target[0] == "/":
         path, _, query = target.partition("?")
         return RequestLine(method, target, path, query, version, None)
     if target != "*":
         return _judge_absolute(method, target, version, offset)
     if method != "OPTIONS":
-        return invalid("asterisk_without_options", "RFC 9112 3.2.4", offset, 'The target "*" is for OPTIONS only.')
+        return refuse("asterisk_without_options", offset)
     return RequestLine(method, target, target, "", version, None)
-
-
-def _judge_connect(target: str, version: str, offset: int) -> RequestLine | Refusal:
-    """Judge the authority-form, which has a port always (RFC 9112 3.2.3)."""
-    if is_authority(target) and _ENDS_WITH_PORT.search(target):
-        return RequestLine("CONNECT", target, target, "", version, target)
-    return invalid("bad_connect_target", "RFC 9112 3.2.3", offset, "The target of CONNECT is not a host and a port.")
 
 
 def _judge_absolute(method: str, target: str, version: str, offset: int) -> RequestLine | Refusal:
     """Judge the absolute-form (RFC 9112 3.2.2), of a URI that an HTTP server can be the origin of."""
     absolute = _ABSOLUTE.fullmatch(target)
     if absolute is None:
-        message = "The target is neither an absolute path nor an http or https URI."
-        return invalid("bad_target_form", "RFC 9112 3.2", offset, message)
+        return refuse("bad_target_form", offset)
     authority, path, query = absolute.groups("")
-    if "@" in authority:
-        return invalid("userinfo_in_target", "RFC 9110 4.2.4", offset, "The target contains user information.")
     if not is_authority(authority):
-        return invalid("bad_target_authority", "RFC 9110 4.2.1", offset, "The target's host or port is not valid.")
+        reason = "userinfo_in_target" if "@" in authority else "bad_target_authority"
+        return refuse(reason, offset + absolute.start(1))
     return RequestLine(method, target, path or "/", query, version, authority)
 
 
 def judge_field_line(line: bytes, start: int, *, first: bool) -> FieldLine | Refusal:
-    """Judge one field line ``field-name ":" OWS field-value OWS`` (HS-3.5, RFC 9112 5).
+    """Judge one field line ``field-name ":" OWS field-value OWS`` (HS-3.5, RFC 9112 5); it is not empty.
 
     ``first`` says that it follows the request line, where leading white space is another fault than a fold.
     """
@@ -217,32 +190,21 @@ def judge_field_line(line: bytes, start: int, *, first: bool) -> FieldLine | Ref
         return _bad_name(line, start, name_end, first=first)
     value_end = _end(_VALUE, line, name_end + 1)
     if value_end != len(line):
-        return invalid("control_in_value", "RFC 9110 5.5", start + value_end, "A field value contains a control byte.")
+        return refuse("control_in_value", start + value_end)
     value = line[name_end + 1 :].lstrip(b" \t")
     value_start = start + len(line) - len(value)
     return FieldLine(line[:name_end].decode("ascii"), value.rstrip(b" \t").decode("latin-1"), start, value_start)
 
 
 def _bad_name(line: bytes, start: int, name_end: int, *, first: bool) -> Refusal:
-    offset = start + name_end
     if line[0] in b" \t":
-        if first:
-            return invalid(
-                "space_before_first_field",
-                "RFC 9112 2.2",
-                start,
-                "The line after the request line starts with white space.",
-            )
-        return invalid("folded_line", "RFC 9112 5.2", start, "A field is folded over two lines.")
-    if line[0] == ord(":"):
-        return invalid("empty_field_name", "RFC 9112 5", start, "A field has no name.")
+        return refuse("space_before_first_field" if first else "folded_line", start)
     if b":" not in line:
-        return invalid("no_colon", "RFC 9112 5", start, "A field line has no colon.")
-    if line[name_end:].lstrip(b" \t").startswith(b":"):
-        return invalid(
-            "space_before_colon", "RFC 9112 5.1", offset, "There is white space between a field's name and its colon."
-        )
-    return invalid("bad_field_name", "RFC 9110 5.1", offset, "A field name contains a byte that no token may contain.")
+        return refuse("no_colon", start)
+    if line[0] == ord(":"):
+        return refuse("empty_field_name", start)
+    spaced = line[name_end:].lstrip(b" \t").startswith(b":")
+    return refuse("space_before_colon" if spaced else "bad_field_name", start + name_end)
 
 
 def judge_whole(line: RequestLine, fields: Sequence[FieldLine], head: bytes) -> Request | Refusal:
@@ -254,8 +216,7 @@ def judge_whole(line: RequestLine, fields: Sequence[FieldLine], head: bytes) -> 
     refusal = _judge_host(line.version, hosts, len(head) - 2)
     if refusal is not None:
         return refusal
-    lengths = named.get("content-length", [])
-    length = _judge_length(line.version, lengths, named.get("transfer-encoding", []))
+    length = _judge_length(line, named.get("content-length", []), named.get("transfer-encoding", []))
     if isinstance(length, Refusal):
         return length
     host = hosts[0].value if hosts else ""
@@ -277,59 +238,34 @@ def judge_whole(line: RequestLine, fields: Sequence[FieldLine], head: bytes) -> 
 def _judge_host(version: str, hosts: Sequence[FieldLine], end: int) -> Refusal | None:
     """Judge ``Host`` (RFC 9112 3.2); ``end`` is the offset of the empty line."""
     if not hosts:
-        if version == "HTTP/1.0":
-            return None
-        return invalid("no_host", "RFC 9112 3.2", end, "An HTTP/1.1 request needs a Host field.")
+        return None if version == "HTTP/1.0" else refuse("no_host", end)
     if len(hosts) > 1:
-        return invalid("several_hosts", "RFC 9112 3.2", hosts[1].start, "There is more than one Host field.")
-    if not is_authority(hosts[0].value):
-        return invalid(
-            "bad_host", "RFC 9112 3.2", hosts[0].value_start, "The Host field is not a host with an optional port."
-        )
-    return None
+        return refuse("several_hosts", hosts[1].start)
+    return None if is_authority(hosts[0].value) else refuse("bad_host", hosts[0].value_start)
 
 
-def _judge_length(version: str, lengths: Sequence[FieldLine], codings: Sequence[FieldLine]) -> int | Refusal | None:
+def _judge_length(
+    line: RequestLine, lengths: Sequence[FieldLine], codings: Sequence[FieldLine]
+) -> int | Refusal | None:
     """Judge how long the body is; what two readers could take for two lengths is refused (RFC 9112 6.1, 6.3)."""
     if codings:
-        return _judge_coding(version, lengths, codings[0].start)
+        return refuse(_bad_coding(line.version, lengths), codings[0].start)
     if not lengths:
         return None
     if len(lengths) > 1:
-        return invalid(
-            "several_content_lengths", "RFC 9112 6.3", lengths[1].start, "There is more than one Content-Length field."
-        )
+        return refuse("several_content_lengths", lengths[1].start)
     length = declared_length(lengths[0].value)
     if length is None:
-        return invalid(
-            "bad_content_length",
-            "RFC 9112 6.3",
-            lengths[0].value_start,
-            "Content-Length is not a number of one or more digits.",
-        )
+        return refuse("bad_content_length", lengths[0].value_start)
+    if length and line.method == "CONNECT":
+        return refuse("content_in_connect", lengths[0].value_start)
     return length
 
 
-def _judge_coding(version: str, lengths: Sequence[FieldLine], offset: int) -> Refusal:
+def _bad_coding(version: str, lengths: Sequence[FieldLine]) -> str:
     if version == "HTTP/1.0":
-        return invalid(
-            "transfer_encoding_in_http_1_0", "RFC 9112 6.1", offset, "Transfer-Encoding is not defined for HTTP/1.0."
-        )
-    if lengths:
-        return invalid(
-            "content_length_and_transfer_encoding",
-            "RFC 9112 6.1",
-            offset,
-            "There are both a Content-Length and a Transfer-Encoding field.",
-        )
-    return Refusal(
-        501,
-        "not_implemented",
-        "No transfer coding is implemented; send the body with a Content-Length.",
-        reason="transfer_encoding",
-        rfc="RFC 9112 6.1",
-        offset=offset,
-    )
+        return "transfer_encoding_in_http_1_0"
+    return "content_length_and_transfer_encoding" if lengths else "transfer_encoding"
 
 
 def expects_continue(values: Iterable[str]) -> bool:

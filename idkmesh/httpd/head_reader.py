@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from idkmesh.httpd.head_lines import FieldLine, invalid, judge_field_line, judge_request_line, judge_whole
+from idkmesh.httpd.head_faults import refuse
+from idkmesh.httpd.head_lines import FieldLine, judge_field_line, judge_request_line, judge_whole
 from idkmesh.httpd.request import Refusal, Request
 from idkmesh.service_runtime import MAX_HEADER_LINE_BYTES, MAX_REQUEST_LINE_BYTES
 
@@ -60,7 +61,7 @@ class HeadReader:
 
     def _advance(self) -> Request | Refusal | None:
         if self._buffer[:1] == bytes((_TLS_HANDSHAKE,)):
-            return invalid("tls_to_plain_port", "RFC 9112 3", 0, "This is a TLS handshake; the port speaks plain HTTP.")
+            return refuse("tls_to_plain_port", 0)
         while True:
             end = self._find_line_end()
             if end is None or isinstance(end, Refusal):
@@ -76,7 +77,7 @@ class HeadReader:
         cr = buffer.find(b"\r", self._scan, limit)
         lf = buffer.find(b"\n", self._scan, limit if cr < 0 else cr)
         if lf >= 0:
-            return invalid("bare_lf", "RFC 9112 2.2", lf, "A line ends in LF instead of CRLF.")
+            return refuse("bare_lf", lf)
         if cr < 0:
             self._scan = min(len(buffer), limit)
             return self._over_limit(limit - 1) if len(buffer) >= limit else None
@@ -84,7 +85,7 @@ class HeadReader:
         if cr + 1 == len(buffer):
             return None
         if buffer[cr + 1] != ord("\n"):
-            return invalid("bare_cr", "RFC 9112 2.2", cr, "There is a CR without its LF.")
+            return refuse("bare_cr", cr)
         return cr
 
     def _take_line(self, end: int) -> Request | Refusal | None:
@@ -124,21 +125,9 @@ class HeadReader:
     def _over_limit(self, offset: int) -> Refusal:
         """Return which limit the current line broke; ``offset`` is its first byte that has no room."""
         if self._request_line is None:
-            return Refusal(
-                414,
-                "uri_too_long",
-                f"The request line is longer than {MAX_REQUEST_LINE_BYTES} bytes.",
-                reason="request_line_too_long",
-                rfc="RFC 9112 3",
-                offset=offset,
-            )
+            return refuse("request_line_too_long", offset, limit=MAX_REQUEST_LINE_BYTES)
         if len(self._fields) >= self._limits.max_header_fields:
-            reason = "too_many_fields"
-            message = f"There are more than {self._limits.max_header_fields} header fields."
-        elif self._room == MAX_HEADER_LINE_BYTES - _CRLF_BYTES:
-            reason = "field_line_too_long"
-            message = f"A header line is longer than {MAX_HEADER_LINE_BYTES} bytes."
-        else:
-            reason = "header_too_large"
-            message = f"The header lines together are longer than {self._limits.max_header_bytes} bytes."
-        return Refusal(431, "headers_too_large", message, reason=reason, rfc="RFC 6585 5", offset=offset)
+            return refuse("too_many_fields", offset, limit=self._limits.max_header_fields)
+        if self._room == MAX_HEADER_LINE_BYTES - _CRLF_BYTES:
+            return refuse("field_line_too_long", offset, limit=MAX_HEADER_LINE_BYTES)
+        return refuse("header_too_large", offset, limit=self._limits.max_header_bytes)
