@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from idkmesh.httpd.request import Request
     from idkmesh.httpd.responses import Response
 
-    Endpoint = Callable[[Request, bytes], Response | Refusal]
+    Endpoint = Callable[[Request, bytes], Response]
+    Verdict = Callable[[], Response | Refusal]
 
 REGISTERED_METHODS: Final = frozenset(method.value for method in HTTPMethod)
 """The methods of RFC 9110 and PATCH (RFC 5789): 405 where a resource has no such method, any other method is 501."""
@@ -34,8 +35,6 @@ REGISTERED_METHODS: Final = frozenset(method.value for method in HTTPMethod)
 class Access(enum.Enum):
     """Who may ask for a route."""
 
-    PROBE = "probe"
-    """Anybody, under any ``Host``; answered by the front from stored state, outside the cap and in a drain too."""
     PAGE = "page"
     """A loopback ``Host`` and no foreign origin."""
     API = "api"
@@ -54,11 +53,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One row of the table.
+    """A resource that a worker serves.
 
     ``path`` is exact, or ends in ``{name}``, which stands for each of ``names`` and nothing else. ``body_types`` are
     the media types of the body that the endpoint reads; without any it reads none. ``endpoint`` gets the request and
-    the body's bytes; it runs in a worker, that of a probe on the front.
+    the body's bytes. ``operation`` is its name in the OpenAPI document.
     """
 
     method: str
@@ -75,43 +74,53 @@ class Route:
         """Return every path that this route answers."""
         return tuple(self.path.replace("{name}", name) for name in self.names) or (self.path,)
 
+    def methods(self) -> tuple[str, ...]:
+        """Return every method that this route answers."""
+        return ("GET", "HEAD") if self.method == "GET" else (self.method,)
 
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """What stands at one path: a route for each method, and the methods as ``Allow`` lists them."""
 
-    routes: Mapping[str, Route]
-    probe: bool
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A resource that the front serves, to anybody under any ``Host``, outside the cap and in a drain too.
 
-    @property
-    def allow(self) -> str:
-        """The value of ``Allow``."""
-        return ", ".join(sorted(self.routes))
+    ``verdict`` reads stored state; it never waits. GET and HEAD only.
+    """
+
+    path: str
+    verdict: Verdict
+    operation: str
+    summary: str
+    answers: tuple[Answer, ...]
 
 
 class RouteTable:
-    """Routes by path. Raises ``ValueError`` for two routes with the same method and path, or mixed probe access."""
+    """Routes and probes by path. Raises ``ValueError`` for two of them with the same method and path."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], probes: Iterable[Probe] = ()) -> None:
         self.routes = tuple(routes)
-        rows: dict[str, dict[str, Route]] = {}
+        self.probes = tuple(probes)
+        self._probes = {probe.path: probe for probe in self.probes}
+        self._resources: dict[str, dict[str, Route]] = {}
         for route in self.routes:
             for path in route.paths():
-                for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
-                    if rows.setdefault(path, {}).setdefault(method, route) is not route:
-                        raise ValueError(f"two routes answer {method} {path}")
-        self._resources = {path: _resource(path, methods) for path, methods in rows.items()}
+                self._add(path, route)
+        if len(self._probes) < len(self.probes) or not self._probes.keys().isdisjoint(self._resources):
+            raise ValueError("a probe's path is used twice")
 
-    def find(self, path: str) -> Resource | None:
-        """Return what stands at ``path``, or None."""
+    def _add(self, path: str, route: Route) -> None:
+        resource = self._resources.setdefault(path, {})
+        for method in route.methods():
+            if method in resource:
+                raise ValueError(f"two routes answer {method} {path}")
+            resource[method] = route
+
+    def probe(self, path: str) -> Probe | None:
+        """Return the probe at ``path``, or None."""
+        return self._probes.get(path)
+
+    def resource(self, path: str) -> Mapping[str, Route] | None:
+        """Return the routes at ``path`` by method, or None."""
         return self._resources.get(path)
-
-
-def _resource(path: str, routes: Mapping[str, Route]) -> Resource:
-    probes = {route.access is Access.PROBE for route in routes.values()}
-    if len(probes) > 1:
-        raise ValueError(f"{path} is a probe for one method and none for another")
-    return Resource(routes, probes.pop())
 
 
 class Guard(Protocol):
@@ -136,24 +145,26 @@ class RouteApplication:
 
     def preempt(self, request: Request) -> Response | Refusal | None:
         """Answer a probe, or refuse a foreign ``Host``."""
-        resource = self._table.find(request.path)
-        if resource is None or not resource.probe:
+        probe = self._table.probe(request.path)
+        if probe is None:
             return self._guard.refuse_host(request)
-        route = resource.routes.get(request.method)
-        return wrong_method(request.method, resource.allow) if route is None else route.endpoint(request, b"")
+        if request.method in {"GET", "HEAD"}:
+            return probe.verdict()
+        return wrong_method(request.method, ("GET", "HEAD"))
 
     def judge(self, request: Request) -> Responder | Refusal:
         """Give the worker its endpoint, or refuse in the order of clause HS-3.13."""
         refusal = self._guard.refuse_origin(request)
         if refusal is not None:
             return refusal
-        resource = self._table.find(request.path)
+        resource = self._table.resource(request.path)
         if resource is None:
             return not_found()
-        route = resource.routes.get(request.method)
+        route = resource.get(request.method)
         if route is None:
-            return wrong_method(request.method, resource.allow)
-        refusal = self._guard.refuse_token(request) if route.access is Access.API else None
+            return wrong_method(request.method, resource)
+        if route.access is Access.API:
+            refusal = self._guard.refuse_token(request)
         return refusal or refuse_body(route, request) or _responder(route.endpoint)
 
 
@@ -185,8 +196,9 @@ def not_found() -> Refusal:
     return Refusal(404, "not_found", "no resource has this path: GET /api/v1/openapi.json lists those there are")
 
 
-def wrong_method(method: str, allow: str) -> Refusal:
+def wrong_method(method: str, allowed: Iterable[str]) -> Refusal:
     """Refuse a method on a known path: 405 with ``Allow`` for a registered one, 501 for any other (RFC 9110 §9.1)."""
+    allow = ", ".join(sorted(allowed))
     if method not in REGISTERED_METHODS:
-        return Refusal(501, "not_implemented", f"this method is unknown here: use {allow}")
+        return Refusal(501, "not_implemented", f"this method is unknown here, this resource answers {allow}")
     return Refusal(405, "method_not_allowed", f"this resource answers {allow}", headers=(("Allow", allow),))

@@ -1,0 +1,144 @@
+"""The control tower's table: what it serves, to whom, and the endpoint of each row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.control_tower import assets
+from idkmesh.control_tower.openapi import openapi_document
+from idkmesh.httpd.inspection import inspect_request
+from idkmesh.httpd.responses import JSON, Response, json_body
+from idkmesh.httpd.routes import Access, Answer, Probe, Route, RouteTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from idkmesh.control_tower.probes import ProbeState
+    from idkmesh.httpd.request import Request
+    from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+
+PAGE_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""The Content-Security-Policy of every answer: the service's own files, nothing inline, no markup made from strings."""
+
+_HTML: Final = "text/html; charset=utf-8"
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+def control_tower_table(
+    identity: ServiceIdentity, limits: ServiceLimits, probes: ProbeState, status: Callable[[], dict[str, Any]]
+) -> RouteTable:
+    """Return the table of clause CT-3.1. ``status()`` gives the status document of this moment."""
+    routes = (
+        *_page_routes(),
+        Route(
+            method="GET",
+            path="/api/v1/status",
+            access=Access.API,
+            endpoint=lambda _request, _body: Response(200, (), json_body(status())),
+            operation="getStatus",
+            summary="What the service is, the limits in force, and what is used of them.",
+            answers=(Answer(status=200, meaning="Status.", content_types=(JSON,), schema="control-tower-status.json"),),
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/schemas/{name}",
+            access=Access.API,
+            endpoint=_schema,
+            operation="getSchema",
+            summary="A published JSON Schema.",
+            names=assets.SCHEMA_NAMES,
+            answers=(
+                Answer(status=200, meaning="A JSON Schema (2020-12).", content_types=("application/schema+json",)),
+            ),
+        ),
+        Route(
+            method="POST",
+            path="/api/v1/inspect/http-request",
+            access=Access.API,
+            endpoint=lambda _request, body: Response(200, (), json_body(inspect_request(body, limits))),
+            operation="inspectHttpRequest",
+            summary="Say how the request rules judge raw request bytes.",
+            body_types=("message/http", "application/octet-stream"),
+            answers=(
+                Answer(
+                    status=200,
+                    meaning="The verdict, also where it is a refusal.",
+                    content_types=(JSON,),
+                    schema="http-request-inspection.json",
+                ),
+            ),
+        ),
+    )
+    return _with_openapi(identity, routes, _probes(probes))
+
+
+def _with_openapi(identity: ServiceIdentity, routes: tuple[Route, ...], probes: tuple[Probe, ...]) -> RouteTable:
+    """Add the route whose answer describes the whole table, itself included."""
+
+    def endpoint(_request: Request, _body: bytes) -> Response:
+        schemas = {name: assets.schema(name) for name in assets.SCHEMA_NAMES}
+        return Response(200, (), json_body(openapi_document(table, identity.service_version, schemas)))
+
+    description = Route(
+        method="GET",
+        path="/api/v1/openapi.json",
+        access=Access.API,
+        endpoint=endpoint,
+        operation="getOpenApi",
+        summary="This API as an OpenAPI 3.1 document.",
+        answers=(Answer(status=200, meaning="An OpenAPI 3.1 document.", content_types=(JSON,)),),
+    )
+    table = RouteTable((*routes, description), probes)
+    return table
+
+
+def _page_routes() -> tuple[Route, Route]:
+    page = Route(
+        method="GET",
+        path="/",
+        access=Access.PAGE,
+        endpoint=lambda _request, _body: Response(200, (), assets.static_bytes(assets.PAGE), _HTML),
+        operation="getPage",
+        summary="The page for a browser.",
+        answers=(Answer(status=200, meaning="The page.", content_types=(_HTML,)),),
+    )
+    static = Route(
+        method="GET",
+        path="/static/{name}",
+        access=Access.PAGE,
+        endpoint=_static,
+        operation="getStaticFile",
+        summary="A file of the page.",
+        names=tuple(assets.STATIC_TYPES),
+        answers=(Answer(status=200, meaning="The file.", content_types=tuple(assets.STATIC_TYPES.values())),),
+    )
+    return page, static
+
+
+def _probes(state: ProbeState) -> tuple[Probe, ...]:
+    alive = (Answer(status=200, meaning="Alive.", content_types=(_TEXT,)),)
+    ready = (Answer(status=200, meaning="Ready.", content_types=(JSON,), schema="probe.json"),)
+    return (
+        Probe(path="/healthz", verdict=state.liveness, operation="getHealth", summary="Liveness.", answers=alive),
+        Probe(path="/livez", verdict=state.liveness, operation="getLiveness", summary="Liveness.", answers=alive),
+        Probe(path="/readyz", verdict=state.readiness, operation="getReadiness", summary="Readiness.", answers=ready),
+        Probe(path="/startupz", verdict=state.readiness, operation="getStartup", summary="Startup.", answers=ready),
+    )
+
+
+def _schema(request: Request, _body: bytes) -> Response:
+    return Response(200, (), assets.schema_bytes(_last_part(request)), "application/schema+json")
+
+
+def _static(request: Request, _body: bytes) -> Response:
+    name = _last_part(request)
+    return Response(200, (), assets.static_bytes(name), assets.STATIC_TYPES[name])
+
+
+def _last_part(request: Request) -> str:
+    """Return the name in a path that the table matched, so it is one of a fixed list."""
+    return request.path.rpartition("/")[2]

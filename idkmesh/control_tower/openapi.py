@@ -1,0 +1,93 @@
+"""The OpenAPI 3.1 document, made from the table of routes that serves (CT-7.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from idkmesh.httpd.responses import JSON, PROBLEM_JSON
+from idkmesh.httpd.routes import Access, Route
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from idkmesh.httpd.routes import Answer, Probe, RouteTable
+
+_DESCRIPTION: Final = (
+    "The local, read-only API of one node. Every path but the probes needs a loopback Host; every path under /api/ "
+    "needs the session token. Refusals are the error envelope, or RFC 9457 problem details where Accept asks for them."
+)
+_TOKEN_SCHEMES: Final[dict[str, Any]] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "uiToken": {"type": "apiKey", "in": "header", "name": "X-IDKMesh-UI-Token"},
+}
+
+
+def openapi_document(table: RouteTable, version: str, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the document for ``table``. ``schemas`` are the published ones by file name; answers refer to them."""
+    paths: dict[str, dict[str, Any]] = {}
+    for probe in table.probes:
+        paths[probe.path] = _operations(probe, ("GET", "HEAD"))
+    for route in table.routes:
+        paths.setdefault(route.path, _parameters(route)).update(_operations(route, route.methods()))
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "IDKMesh control tower", "version": version, "description": _DESCRIPTION},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": {_component(name): dict(schema) for name, schema in schemas.items()},
+            "securitySchemes": _TOKEN_SCHEMES,
+            "responses": {"Refusal": _refusal()},
+        },
+    }
+
+
+def _parameters(route: Route) -> dict[str, Any]:
+    if not route.names:
+        return {}
+    schema = {"type": "string", "enum": list(route.names)}
+    return {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
+
+
+def _operations(row: Route | Probe, methods: tuple[str, ...]) -> dict[str, Any]:
+    return {method.lower(): _operation(row, "Head" if method == "HEAD" else "") for method in methods}
+
+
+def _operation(row: Route | Probe, suffix: str) -> dict[str, Any]:
+    answers = {str(answer.status): _answer(answer) for answer in row.answers}
+    document: dict[str, Any] = {
+        "operationId": row.operation + suffix,
+        "summary": row.summary,
+        "security": [],
+        "responses": answers | {"default": {"$ref": "#/components/responses/Refusal"}},
+    }
+    if isinstance(row, Route):
+        if row.access is Access.API:
+            document["security"] = [{name: []} for name in _TOKEN_SCHEMES]
+        if row.body_types:
+            document["requestBody"] = {"required": True, "content": {name: {} for name in row.body_types}}
+    return document
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    media: dict[str, Any] = {} if answer.schema is None else {"schema": _reference(answer.schema)}
+    return {"description": answer.meaning, "content": {name: media for name in answer.content_types}}
+
+
+def _refusal() -> dict[str, Any]:
+    return {
+        "description": "A refusal; its code says which.",
+        "headers": {"X-Request-ID": {"schema": {"type": "string"}}},
+        "content": {
+            JSON: {"schema": _reference("error.json")},
+            PROBLEM_JSON: {"schema": _reference("problem.json")},
+        },
+    }
+
+
+def _reference(schema: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{_component(schema)}"}
+
+
+def _component(schema: str) -> str:
+    return schema.removesuffix(".json")
