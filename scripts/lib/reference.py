@@ -1,0 +1,106 @@
+"""Writes the pages of ``docs/reference/`` that are made from tables in the code. A test compares them."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from idkmesh.httpd.errors import ERROR_CODES
+from idkmesh.service_runtime import (
+    MAX_HEADER_LINE_BYTES,
+    MAX_REQUEST_LINE_BYTES,
+    SETTINGS,
+    SPARE_CONNECTIONS,
+)
+
+if TYPE_CHECKING:
+    from idkmesh.httpd.errors import ErrorCode
+    from idkmesh.service_runtime import Setting
+
+DIRECTORY = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def paragraph(text: str) -> str:
+    """Return the text in lines of at most 120 characters, broken at spaces."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def setting_section(setting: Setting) -> str:
+    """Return the section about one setting."""
+    unit = "" if setting.unit == "count" else f" {setting.unit}"
+    noun = "a whole number" if setting.kind is int else "a number"
+    return f"""## {setting.name}
+
+{paragraph(setting.meaning)}
+
+| | |
+|---|---|
+| default | {setting.default:.15g}{unit} |
+| range | {setting.minimum:.15g} to {setting.maximum:.15g}{unit} |
+| constructor | `ServiceLimits({setting.name}=...)`, {noun} |
+| flag | `{setting.flag}` |
+| variable | `{setting.env}` |
+| in the limits document | `{setting.document_key}` |
+| does not cover | {setting.not_covered} |
+| precedent | {setting.precedent} |
+"""
+
+
+def settings_page() -> str:
+    """Return ``settings.md``, from the settings table."""
+    sections = "\n".join(setting_section(setting) for setting in SETTINGS)
+    return f"""# Settings
+
+Made by `scripts/reference` from the table in `idkmesh/service_runtime.py`; change it there.
+
+Every serving command takes a flag for each limit and reads a variable for each. A flag wins over its variable, the
+variable over the default. A value is a plain decimal number: no sign, exponent, underscore, unit or space. A value
+outside its range is one line on standard error and exit code 2; in Python it is a `SettingError`, which is a
+`ValueError`. The limits in force stand in the status document under `operations.limits`.
+
+With workers, `max_connections` is at least `max_concurrent_requests` + `max_sse_clients` + {SPARE_CONNECTIONS}. The
+serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
+
+{sections}
+## Bounds that are no settings
+
+The grammar has two more, which the limits document states too: a request line of {MAX_REQUEST_LINE_BYTES:,} bytes
+(beyond it 414) and a header line of {MAX_HEADER_LINE_BYTES:,} bytes (431), both counted with their CRLF.
+"""
+
+
+def error_section(row: ErrorCode) -> str:
+    """Return the section about one code."""
+    retry = "The same request may succeed later." if row.retryable else "The same request fails again."
+    return f"""## {row.code}
+
+{paragraph(f"Status {row.status}. {row.meaning}")}
+
+{paragraph(f"What to do: {row.remedy} {retry}")}
+"""
+
+
+def errors_page() -> str:
+    """Return ``errors.md``, from the table of error codes."""
+    sections = "\n".join(error_section(row) for row in ERROR_CODES.values())
+    return f"""# Error codes
+
+Made by `scripts/reference` from the table in `idkmesh/httpd/errors.py`; change it there.
+
+A code keeps its name and status. It stands in `error.code` of the envelope, with `error.retryable` beside it.
+
+{sections}"""
+
+
+PAGES = {"settings.md": settings_page, "errors.md": errors_page}
+
+
+def main() -> None:
+    """Write each page."""
+    for name, page in PAGES.items():
+        (DIRECTORY / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
