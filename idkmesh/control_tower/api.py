@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.service_runtime import limits_document, usage_document
@@ -17,16 +18,22 @@ MODE: Final = "local"
 """The profile of this service: one machine, one session token, read-only."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetime:
+    """When a service started and when it is asked: aware instants in UTC as labels, ``uptime`` in monotonic seconds."""
+
+    started_at: datetime
+    now: datetime
+    uptime: float
+
+
 def status_document(
     identity: ServiceIdentity,
     limits: ServiceLimits,
     usage: ServiceUsage,
-    *,
-    started_at: datetime,
-    generated_at: datetime,
-    uptime: float,
+    lifetime: Lifetime,
 ) -> dict[str, Any]:
-    """Return the status document (CT-5). ``started_at`` and ``generated_at`` are aware, ``uptime`` is in seconds."""
+    """Return the status document (CT-5)."""
     return {
         "api_version": identity.api_version,
         "schema_version": SCHEMA_VERSION,
@@ -38,9 +45,9 @@ def status_document(
             "mode": MODE,
             "read_only": identity.read_only,
         },
-        "started_at": utc_text(started_at),
-        "generated_at": utc_text(generated_at),
-        "uptime_seconds": round(uptime, 3),
+        "started_at": utc_text(lifetime.started_at),
+        "generated_at": utc_text(lifetime.now),
+        "uptime_seconds": round(lifetime.uptime, 3),
         "operations": {"limits": limits_document(limits), "usage": usage_document(usage)},
     }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.control_tower import assets
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.httpd.inspection import inspect_request
+from idkmesh.httpd.request import HeadLimits
 from idkmesh.httpd.responses import JSON, Response, json_body
 from idkmesh.httpd.routes import Access, Answer, Probe, Route, RouteTable
 
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
     from idkmesh.httpd.request import Request
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
 
-PAGE_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-)
-"""The Content-Security-Policy of every answer: the service's own files, nothing inline, no markup made from strings."""
-
 _HTML: Final = "text/html; charset=utf-8"
 _TEXT: Final = "text/plain; charset=utf-8"
 
@@ -32,6 +27,11 @@ def control_tower_table(
     identity: ServiceIdentity, limits: ServiceLimits, probes: ProbeState, status: Callable[[], dict[str, Any]]
 ) -> RouteTable:
     """Return the table of clause CT-3.1. ``status()`` gives the status document of this moment."""
+
+    def inspect(data: bytes) -> dict[str, Any]:
+        head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
+        return inspect_request(data, head_limits, limits.max_body_bytes)
+
     routes = (
         *_page_routes(),
         Route(
@@ -59,7 +59,7 @@ def control_tower_table(
             method="POST",
             path="/api/v1/inspect/http-request",
             access=Access.API,
-            endpoint=lambda _request, body: Response(200, (), json_body(inspect_request(body, limits))),
+            endpoint=lambda _request, body: Response(200, (), json_body(inspect(body))),
             operation="inspectHttpRequest",
             summary="Say how the request rules judge raw request bytes.",
             body_types=("message/http", "application/octet-stream"),

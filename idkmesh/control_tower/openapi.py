@@ -71,7 +71,7 @@ def _operation(row: Route | Probe, suffix: str) -> dict[str, Any]:
 
 def _answer(answer: Answer) -> dict[str, Any]:
     media: dict[str, Any] = {} if answer.schema is None else {"schema": _reference(answer.schema)}
-    return {"description": answer.meaning, "content": {name: media for name in answer.content_types}}
+    return {"description": answer.meaning, "content": dict.fromkeys(answer.content_types, media)}
 
 
 def _refusal() -> dict[str, Any]:

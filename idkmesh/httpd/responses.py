@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 PROBLEM_JSON: Final = "application/problem+json"
 
+CONTENT_POLICY: Final = (
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""For whatever a browser may take for a page: the service's own files alone, nothing inline, no markup from strings."""
+
 _BODILESS: Final = frozenset({HTTPStatus.NO_CONTENT.value, HTTPStatus.NOT_MODIFIED.value})
 _STATUS_LINES: Final = {status.value: f"HTTP/1.0 {status.value} {status.phrase}\r\nDate: " for status in HTTPStatus}
 # RFC 9110 §5.6.2 (token) and §5.5 (field value: no control byte but HTAB, no white space at its ends).
@@ -49,21 +55,14 @@ class Response:
 
 
 class ResponseRenderer:
-    """Writes responses and refusals of one service as the bytes to send.
+    """Writes responses and refusals of one service as the bytes to send. ``retry_after`` is in seconds.
 
-    Every response has the fields of :func:`~idkmesh.service_runtime.service_headers` and ``extra_headers``.
-    ``retry_after`` is in seconds.
+    Every response has the fields of :func:`~idkmesh.service_runtime.service_headers` and :data:`CONTENT_POLICY`.
     """
 
-    def __init__(
-        self,
-        identity: ServiceIdentity,
-        extra_headers: Iterable[tuple[str, str]] = (),
-        *,
-        retry_after: int = 1,
-    ) -> None:
-        constant = (*service_headers(identity), *extra_headers, ("Connection", "close"))
-        self._constant = header_lines(constant) + "\r\n"
+    def __init__(self, identity: ServiceIdentity, *, retry_after: int = 1) -> None:
+        policy = ("Content-Security-Policy", CONTENT_POLICY)
+        self._constant = header_lines((*service_headers(identity), policy, ("Connection", "close"))) + "\r\n"
         self._retry_after = ("Retry-After", str(retry_after))
 
     def render(self, response: Response, request: Request | None, request_id: str, now_http_date: str) -> bytes:
