@@ -57,17 +57,17 @@ def judge_head(head: bytes, limits: HeadLimits) -> Request | Refusal:
 
     Raises ValueError when the head is neither complete nor refusable.
     """
-    verdict = _judge_ordinary(head, limits) or HeadReader(limits).feed(head)
+    verdict = read_head(head, limits)
     if verdict is None:
         raise ValueError("the head is not complete")
-    return verdict
+    return verdict[0] if isinstance(verdict, tuple) else verdict
 
 
 def _judge_ordinary(head: bytes, limits: HeadLimits) -> Request | None:
     """Accept a head with nothing unusual about it, in one pass of one pattern; None is no opinion.
 
-    Every CRLF but the last two starts exactly one field line if and only if every line between two CRLFs is one, from
-    its first byte to its last: counting proves that nothing was skipped.
+    ``head`` ends with two CRLFs. Every other CRLF starts a field line if and only if everything between two CRLFs is a
+    field line from its first byte to its last: counting proves that nothing was skipped.
     """
     text = str(head, "latin-1")
     line = _match_request_line(text)
