@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,9 @@ def within(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
-MODULES = {module_name(path): imported_by(path) for path in sorted(PACKAGE.rglob("*.py"))}
+@functools.cache
+def modules() -> dict[str, set[str]]:
+    return {module_name(path): imported_by(path) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def layer_of(name: str) -> int | None:
@@ -52,7 +55,7 @@ def test_layers() -> None:
     """Rule: clock and service_runtime <- httpd <- tower, adapter, router <- command line, never the other way."""
     upward = [
         (module, name)
-        for module, names in MODULES.items()
+        for module, names in modules().items()
         for name in names
         if (own := layer_of(module)) is not None and (other := layer_of(name)) is not None and other > own
     ]
@@ -63,7 +66,7 @@ def test_systems_run_without_the_server() -> None:
     """Rule: events, health, workloads, topology and inspection never import httpd, so each runs alone."""
     bound = [
         (module, name)
-        for module, names in MODULES.items()
+        for module, names in modules().items()
         for name in names
         if within(module, WITHOUT_SERVER) and within(name, ("idkmesh.httpd",))
     ]
@@ -74,7 +77,7 @@ def test_standard_library_alone() -> None:
     """HS-1.1: the server and what it stands on need nothing that Python does not bring."""
     foreign = [
         (module, name)
-        for module, names in MODULES.items()
+        for module, names in modules().items()
         for name in names
         if within(module, STANDARD_LIBRARY_ALONE)
         and name.partition(".")[0] not in sys.stdlib_module_names
@@ -86,6 +89,6 @@ def test_standard_library_alone() -> None:
 
 def test_runs_without_site_packages() -> None:
     """HS-1.1: the same, on an interpreter that sees no installed package."""
-    names = [name for name in MODULES if within(name, STANDARD_LIBRARY_ALONE)]
+    names = [name for name in modules() if within(name, STANDARD_LIBRARY_ALONE)]
     program = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import " + ", ".join(names)
     subprocess.run([sys.executable, "-I", "-S", "-c", program], check=True, timeout=60)
