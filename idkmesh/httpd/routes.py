@@ -184,21 +184,21 @@ def refuse_body(route: Route, request: Request) -> Refusal | None:
         supported = ", ".join(route.body_types)
         # RFC 9110 §15.5.16: Accept tells which types would do.
         return Refusal(
-            415, "unsupported_media_type", f"send one of these types: {supported}", headers=(("Accept", supported),)
+            415, "unsupported_media_type", f"Send one of these types: {supported}.", headers=(("Accept", supported),)
         )
     if request.content_length is None:
-        return Refusal(411, "length_required", "this resource reads a body: declare its Content-Length")
+        return Refusal(411, "length_required", "This resource reads a body: declare its Content-Length.")
     return None
 
 
 def not_found() -> Refusal:
     """Refuse a path that no route has. The path is not repeated: it may be the work of somebody else."""
-    return Refusal(404, "not_found", "no resource has this path: GET /api/v1/openapi.json lists those there are")
+    return Refusal(404, "not_found", "No resource has this path.")
 
 
 def wrong_method(method: str, allowed: Iterable[str]) -> Refusal:
     """Refuse a method on a known path: 405 with ``Allow`` for a registered one, 501 for any other (RFC 9110 §9.1)."""
     allow = ", ".join(sorted(allowed))
     if method not in REGISTERED_METHODS:
-        return Refusal(501, "not_implemented", f"this method is unknown here, this resource answers {allow}")
-    return Refusal(405, "method_not_allowed", f"this resource answers {allow}", headers=(("Allow", allow),))
+        return Refusal(501, "not_implemented", f"This method is not known here. This resource answers {allow}.")
+    return Refusal(405, "method_not_allowed", f"This resource answers {allow}.", headers=(("Allow", allow),))

@@ -1,0 +1,138 @@
+"""What the front and the workers of one server share, and the figures that both feed."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import os
+import time
+from logging import ERROR
+from typing import TYPE_CHECKING, Any
+
+from idkmesh.httpd.budget import ByteBudget
+from idkmesh.httpd.exchange import failure_line
+from idkmesh.httpd.responses import ResponseRenderer
+from idkmesh.httpd.workers import WorkerPool
+from idkmesh.service_runtime import (
+    LineLog,
+    RequestLimiter,
+    ServiceUsage,
+    access_log_enabled,
+    access_log_line,
+)
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import Callable
+
+    from idkmesh.httpd.connection import Connection
+    from idkmesh.httpd.exchange import Exchange
+    from idkmesh.httpd.front import Front
+    from idkmesh.httpd.request_rules import Refusal
+    from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+
+
+class Core:
+    """The parts of one server. The plain counters belong to the front; the limiter and the budget are thread-safe."""
+
+    def __init__(self, server: Any, limits: ServiceLimits, identity: ServiceIdentity) -> None:  # noqa: ANN401
+        """Make the parts; `server` is what handlers know as ``self.server``."""
+        self.server = server
+        self.limits = limits
+        self.limiter = RequestLimiter(1 if limits.serial else limits.max_concurrent_requests)
+        self.budget = ByteBudget(limits.max_buffered_bytes)
+        self.renderer = ResponseRenderer(identity, retry_after=limits.retry_after)
+        self.log = LineLog()
+        self.workers = WorkerPool(limits.max_concurrent_requests, identity.service, self._worker_failed)
+        self.tls: ssl.SSLContext | None = None
+        self.front: Front | None = None
+        self.connections = 0
+        self.refused = 0
+        self.timed_out = 0
+        self.evicted = 0
+        self.abandoned = 0
+        self.accepted = 0
+        self.handled = 0
+        """How many of the accepted connections earlier calls of `handle_request` have served."""
+        self.attentive = False
+        """Whether somebody waits for the end of exchanges, so that a worker is to wake the front for each."""
+        self.linger_until = float("inf")
+        self.verify: Callable[[socket.socket, Any], bool] | None = None
+        """The program's own `verify_request`, where it has one."""
+        self._access_log = access_log_enabled(os.environ)
+        self._date_second = 0
+        self._date = ""
+
+    def http_date(self) -> str:
+        """Return the current date in the form of RFC 9110 5.6.7, made once a second."""
+        second = int(time.time())
+        if second != self._date_second:
+            # The text first: a thread that sees the new second must see its text.
+            self._date = email.utils.formatdate(second, usegmt=True)
+            self._date_second = second
+        return self._date
+
+    def verified(self, sock: socket.socket, address: Any) -> bool:  # noqa: ANN401
+        """Ask the program whether it takes this connection; what it raises is told and counts as no."""
+        try:
+            return self.verify is None or self.verify(sock, address)
+        except Exception:  # noqa: BLE001 (the program's own code)
+            self.server.handle_error(sock, address)
+            return False
+
+    def give_back(self, connection: Connection) -> None:
+        """Worker: return a connection to the front."""
+        if self.front is not None:
+            self.front.give_back(connection)
+
+    def handler_failed(self, exchange: Exchange) -> None:
+        """Tell of a handler's exception by way of the server's `handle_error`, which a program may have overridden."""
+        try:
+            self.server.handle_error(exchange.connection.sock, exchange.client_address)
+        except Exception:  # noqa: BLE001 (the program's own code)
+            self.log.write(f"handle_error failed: {failure_line()}", ERROR)
+
+    def _worker_failed(self) -> None:
+        self.log.write(f"a worker failed outside a handler: {failure_line()}", ERROR)
+
+    def count_refusal(self, refusal: Refusal) -> None:
+        """Count an answer of the front that says no for another reason than the cap or a drain."""
+        if refusal.status != 503:  # noqa: PLR2004 (the limiter counts these)
+            self.refused += 1
+
+    def log_access(self, connection: Connection) -> None:
+        """Write the access-log line of an answered request, once, if the operator asked for the log."""
+        status, connection.status = connection.status, 0
+        if not self._access_log or not status:
+            return
+        request = connection.request
+        address = connection.address
+        self.log.write(
+            access_log_line(
+                time=datetime.datetime.now(tz=datetime.UTC),
+                request_id=connection.request_id,
+                method=request.method if request is not None else "",
+                target=request.target if request is not None else "",
+                status=status,
+                response_bytes=connection.written,
+                duration=time.monotonic() - connection.accepted_at,
+                peer=address[0] if isinstance(address, tuple) else "",
+            )
+        )
+
+    def usage(self) -> ServiceUsage:
+        """Return what is used right now and was counted since the start."""
+        figures = self.limiter.statistics()
+        return ServiceUsage(
+            in_flight=figures.in_flight,
+            connections=self.connections,
+            sse_clients=0,
+            draining=figures.draining,
+            admitted_total=figures.admitted_total,
+            overloaded_total=figures.overloaded_total,
+            draining_total=figures.draining_total,
+            refused_total=self.refused,
+            timed_out_total=self.timed_out,
+            evicted_total=self.evicted,
+        )

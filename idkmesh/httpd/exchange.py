@@ -1,0 +1,222 @@
+"""One admitted request in a worker's hands, from the handler's first line to the last byte that can leave at once.
+
+Laws
+    * The slot is released exactly once, in a ``finally``, after the handler has ended and before the last byte leaves
+      (HS-5.5): a client that has its answer can ask again at once.
+    * The worker owns the connection until it gives it back or closes it; it does one of the two, whatever happens.
+    * ``BaseException`` stops here: a handler that calls ``sys.exit()`` must not cost a worker.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import socket
+import ssl
+import struct
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, Protocol
+
+from idkmesh.httpd import tls
+from idkmesh.httpd.connection import Event
+from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.output import Output
+from idkmesh.httpd.refusals import INTERNAL_ERROR
+from idkmesh.service_runtime import safe_request_id
+
+if TYPE_CHECKING:
+    from idkmesh.httpd.budget import ByteBudget
+    from idkmesh.httpd.connection import Connection
+    from idkmesh.httpd.request_rules import Request
+    from idkmesh.httpd.responses import Response, ResponseRenderer
+    from idkmesh.service_runtime import Admission, LineLog, ServiceLimits
+
+current_exchange: contextvars.ContextVar[Exchange | None] = contextvars.ContextVar("current_exchange", default=None)
+"""The exchange that the current worker runs."""
+
+
+class Service(Protocol):
+    """What exchanges share: the parts of one server that both the front and workers use."""
+
+    limits: ServiceLimits
+    budget: ByteBudget
+    renderer: ResponseRenderer
+    log: LineLog
+
+    def http_date(self) -> str:
+        """Return the current date in the form of RFC 9110 5.6.7."""
+
+    def handler_failed(self, exchange: Exchange) -> None:
+        """Tell of the exception that is being handled."""
+
+    def give_back(self, connection: Connection) -> None:
+        """Take a connection over from a worker: closed, or with something left to send or to discard."""
+
+
+class Exchange:
+    """A request and the way to answer it. Made by the front, used by one worker."""
+
+    __slots__ = ("_admission", "_service", "connection", "output", "server")
+
+    def __init__(self, service: Service, connection: Connection, admission: Admission, server: Any) -> None:  # noqa: ANN401
+        """Take over `connection`, whose request is complete; `server` is what handlers know as ``self.server``."""
+        self._service = service
+        self._admission = admission
+        self.connection = connection
+        self.server = server
+        self.output = Output(connection, service.budget, service.limits.request_timeout)
+
+    @property
+    def request(self) -> Request:
+        """The request."""
+        request = self.connection.request
+        if request is None:
+            msg = "an exchange needs a request"
+            raise ValueError(msg)
+        return request
+
+    @property
+    def body(self) -> bytes:
+        """The whole body, ``b""`` where there is none."""
+        connection = self.connection
+        if not isinstance(connection.body, bytes):
+            connection.body = bytes(connection.body)
+        return connection.body
+
+    @property
+    def client_address(self) -> Any:  # noqa: ANN401 (a tuple, or a text for AF_UNIX)
+        """Address of the peer, as accept(2) gave it."""
+        return self.connection.address
+
+    @property
+    def request_id(self) -> str:
+        """The id of this request: a safe caller's own, or a new one."""
+        connection = self.connection
+        if not connection.request_id:
+            connection.request_id = safe_request_id(self.request.get("x-request-id"))
+        return connection.request_id
+
+    @property
+    def http_date(self) -> str:
+        """The current date in the form of RFC 9110 5.6.7."""
+        return self._service.http_date()
+
+    def respond(self, response: Response) -> None:
+        """Write the whole response."""
+        self.output.write_whole(
+            self._service.renderer.render(response, self.request, self.request_id, self.http_date),
+            response.status,
+        )
+
+    def run(self) -> None:
+        """Run the responder, release the slot, and send what can be sent at once. Needs a context of its own."""
+        current_exchange.set(self)
+        responder = self.connection.responder
+        try:
+            responder(self)  # type: ignore[misc]  # the front sets it before it admits
+        except BaseException:  # noqa: BLE001 (a law of this module)
+            self._fail()
+        finally:
+            try:
+                remainder = self.output.settle()
+            finally:
+                self._admission.release()
+        self._finish(remainder)
+
+    def _fail(self) -> None:
+        """Answer for a handler that raised: 500 where nothing has left, a cut where something has (HS-7.6)."""
+        output = self.output
+        if output.broken and isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            return  # the client has left and the handler noticed: nobody's fault
+        self._service.handler_failed(self)
+        if output.left:
+            output.abandon()
+        elif not output.broken:
+            output.discard()
+            output.write_whole(
+                self._service.renderer.render_refusal(
+                    INTERNAL_ERROR, self.request, self.request_id, self.http_date
+                ),
+                INTERNAL_ERROR.status,
+            )
+
+    def _finish(self, remainder: bytes | Outbox | None) -> None:
+        connection = self.connection
+        connection.status = self.output.status
+        if self.output.broken:
+            reset(connection.sock)
+            remainder = None
+        elif isinstance(remainder, bytes):
+            remainder = self._send_once(remainder)
+        connection.outbox = remainder
+        if remainder is None:
+            if connection.unread and not self.output.broken:
+                connection.advance(Event.ANSWERED)  # the front lingers
+            else:
+                connection.advance(Event.CLOSE)
+                close(connection.sock)
+        else:
+            connection.advance(Event.ANSWERED)
+        self._service.give_back(connection)
+
+    def _send_once(self, data: bytes) -> Outbox | None:
+        """Send without blocking; return what the socket did not take, None if it took all or the client has left."""
+        connection = self.connection
+        try:
+            sent = connection.sock.send(data)
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            sent = 0
+        except OSError:
+            self.output.broken = True
+            return None
+        connection.written += sent
+        if sent == len(data):
+            if connection.body:
+                connection.unread = connection.unread or input_waits(connection.sock)
+            return None
+        outbox = Outbox()
+        rest = memoryview(data)[sent:]
+        if self._service.budget.hold(connection, len(rest)):
+            outbox.add(rest)
+        else:
+            outbox.spool(rest)
+        return outbox
+
+
+def input_waits(sock: socket.socket) -> bool:
+    """Say whether bytes have arrived that nobody read. Closing over them would reset the connection."""
+    if isinstance(sock, ssl.SSLSocket):
+        return True  # at the least its close_notify
+    try:
+        return bool(sock.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
+
+
+def close(sock: socket.socket) -> None:
+    """Close, with a close_notify first where there is TLS (HS-11.3)."""
+    if isinstance(sock, ssl.SSLSocket):
+        tls.notify_close(sock)
+    sock.close()
+
+
+def reset(sock: socket.socket) -> None:
+    """Make the close that follows a reset, so that the client sees the cut."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except OSError:  # the client has reset it already
+        return
+
+
+def failure_line() -> str:
+    """Return one line about the exception that is being handled: what, where, for which request."""
+    kind, error, trace = sys.exc_info()
+    frames = traceback.extract_tb(trace)
+    place = f" at {frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
+    name = kind.__name__ if kind else "error"
+    text = repr(str(error))[1:-1]
+    exchange = current_exchange.get()
+    if exchange is None:
+        return f"{name}: {text}{place}"
+    request = exchange.request
+    return f"{name}: {text}{place}, answering {request.method} {request.path!r} (request {exchange.request_id})"

@@ -1,0 +1,703 @@
+"""The front: one thread that owns every connection which is not being handled.
+
+Laws
+    * The front never waits for a client, a worker or a log. It waits in `select` alone.
+    * Handing over is: unregister, remove, enqueue. Taking back is: append, then wake (:meth:`Front.give_back`).
+    * A registered connection is closed at the end of the poll batch in which it died, so that no event of the batch
+      meets a descriptor that has been given out again. Events are matched by connection object.
+    * No user code runs here but `verify_request` (and, in the serial profile, the handler).
+"""
+
+from __future__ import annotations
+
+import collections
+import errno
+import selectors
+import socket
+import ssl
+import time
+from logging import WARNING
+from typing import TYPE_CHECKING, Any
+
+from idkmesh.httpd import tls
+from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, READING, Connection, Event, State, body_deadline
+from idkmesh.httpd.deadlines import Deadlines
+from idkmesh.httpd.eviction import RESERVE, Evictor
+from idkmesh.httpd.exchange import Exchange, close, input_waits, reset
+from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.output import FLUSH_SECONDS
+from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD, OUT_OF_MEMORY, TOO_SLOW
+from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
+from idkmesh.httpd.responses import Response
+from idkmesh.service_runtime import Admission, Denial, safe_request_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from idkmesh.httpd.application import Application
+    from idkmesh.httpd.core import Core
+
+READ_BYTES = 64 * 1024
+BODY_READ_BYTES = 256 * 1024
+WRITE_TURN_BYTES = 1024 * 1024
+"""The most that one connection is sent before the others have their turn."""
+ACCEPTS_PER_TURN = 1024
+MACHINE_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+ACCEPT_PAUSE = 0.1
+"""Seconds between two tries while the machine is full (HS-4.8)."""
+
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Front:
+    """The loop and the connections it owns. Every method runs on the front's thread but those that say otherwise."""
+
+    def __init__(self, core: Core, listener: socket.socket, application: Application) -> None:
+        """Serve `application` to whoever connects to `listener`, which must not block."""
+        self._core = core
+        self._listener = listener
+        self._accept: Callable[[], tuple[int, Any]] = listener._accept  # type: ignore[attr-defined]  # noqa: SLF001
+        self._family, self._type, self._proto = listener.family, listener.type, listener.proto
+        self._application = application
+        limits = core.limits
+        self._limits = limits
+        self._head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
+        self._near_full = limits.max_connections - max(1, int(limits.max_connections * RESERVE))
+        self._selector = selectors.DefaultSelector()
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        self._woken = False
+        self._returned: collections.deque[Connection] = collections.deque()
+        self._selector.register(self._wake_receiver, selectors.EVENT_READ, None)
+        self._accepting_from = 0.0
+        self._may_listen = False
+        self._listening = False
+        self._held: dict[State, dict[Connection, None]] = {state: {} for state in State}
+        self._deadlines = Deadlines()
+        self._evictor = Evictor()
+        self._doomed: list[Connection] = []
+        self._flushed_at = 0.0
+        self._machine_full = False
+
+    # --- for other threads and signal handlers ---------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """End the front's wait. Safe in any thread and in a signal handler."""
+        if not self._woken:
+            self._woken = True
+            try:
+                self._wake_sender.send(b"\0")
+            except OSError:
+                return  # the buffer is full of wake-ups, or the front is gone
+
+    def give_back(self, connection: Connection) -> None:
+        """Worker: return a connection; one that is closed needs no hurry unless somebody waits for it."""
+        self._returned.append(connection)
+        if connection.state is not State.CLOSED or self._core.attentive:
+            self.wake()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no connection is open."""
+        return self._core.connections == 0
+
+    # --- the loop --------------------------------------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Begin to accept."""
+        self._may_listen = True
+        self._register_listener()
+
+    def stop_listening(self) -> None:
+        """Stop accepting; what waits in the accept queue stays there."""
+        self._may_listen = False
+        self._accepting_from = 0.0
+        self._unregister_listener()
+
+    def _register_listener(self) -> None:
+        if not self._listening:
+            self._selector.register(self._listener, selectors.EVENT_READ, self._listener)
+            self._listening = True
+
+    def _unregister_listener(self) -> None:
+        if self._listening:
+            self._selector.unregister(self._listener)
+            self._listening = False
+
+    def turn(self, timeout: float) -> None:
+        """Wait at most `timeout` seconds for something to do, and do it."""
+        now = time.monotonic()
+        events = self._selector.select(self._wait(now, timeout))
+        now = time.monotonic()
+        listening = False
+        for key, _ in events:
+            if key.data is self._listener:
+                listening = True
+                self._accept_all(now)
+        self._take_back(now)
+        handshakes = tls.HANDSHAKES_PER_TURN
+        for key, _ in events:
+            connection = key.data
+            if connection is None:
+                self._drain_wake_up()
+            elif connection is not self._listener or not listening:
+                if connection.state is State.HANDSHAKE:
+                    if handshakes == 0:
+                        continue  # still readable: its turn comes
+                    handshakes -= 1
+                self._ready(connection, now)
+        self._take_back(now)
+        self._expire(now)
+        if self._limits.serial:
+            self._listen_if_alone()
+        for connection in self._doomed:
+            close(connection.sock)
+        self._doomed.clear()
+
+    def _listen_if_alone(self) -> None:
+        """Serial profile: accept only while no connection is open; the others wait in the backlog."""
+        if not self._may_listen:
+            return
+        if self._core.connections:
+            self._unregister_listener()
+        else:
+            self._register_listener()
+
+    def _wait(self, now: float, timeout: float) -> float:
+        until = self._deadlines.wait(now)
+        if until is not None:
+            timeout = min(timeout, until)
+        if self._held[State.HANDLING]:
+            timeout = min(timeout, FLUSH_SECONDS)
+        if self._accepting_from:
+            timeout = min(timeout, ACCEPT_PAUSE)
+        return 0.0 if self._returned else timeout
+
+    def _drain_wake_up(self) -> None:
+        # In this order: a byte written after the mark is cleared is read by the next turn (a lost wake-up otherwise).
+        try:
+            while len(self._wake_receiver.recv(4096)) == 4096:  # noqa: PLR2004 (a full read: there may be more)
+                pass
+        except BlockingIOError:
+            pass
+        self._woken = False
+
+    def _expire(self, now: float) -> None:
+        for connection in self._deadlines.due(now):
+            self._overdue(connection, now)
+        handling = self._held[State.HANDLING]
+        if handling and now - self._flushed_at >= FLUSH_SECONDS:
+            self._flushed_at = now
+            for connection in list(handling):
+                output = connection.output
+                if output is not None:
+                    output.flush_if_old(now)
+        if self._accepting_from and now >= self._accepting_from:
+            self._accepting_from = 0.0
+            self._register_listener()
+
+    def _overdue(self, connection: Connection, now: float) -> None:
+        state = connection.state
+        if state is State.READING_BODY:
+            self._core.timed_out += 1
+            self._refuse(connection, TOO_SLOW, now)
+        elif state is State.LINGERING:
+            self._drop(connection)
+        else:
+            self._core.timed_out += 1
+            if state is State.WRITING:
+                reset(connection.sock)
+            self._drop(connection)
+
+    # --- accepting -------------------------------------------------------------------------------------------------
+
+    def _accept_all(self, now: float) -> None:
+        fresh = self._accept_waiting(now)
+        for connection in fresh:
+            if connection.state is State.HANDSHAKE:
+                self._hold(connection, now + self._limits.request_timeout)
+            elif connection.state is State.READING_HEAD:
+                self._read_first(connection, now)
+
+    def _accept_waiting(self, now: float) -> list[Connection]:
+        """Accept until nobody waits (one at a time in the serial profile)."""
+        core = self._core
+        fresh: list[Connection] = []
+        most = 1 if self._limits.serial else ACCEPTS_PER_TURN
+        while len(fresh) < most:
+            try:
+                descriptor, address = self._accept()
+            except BlockingIOError:
+                self._machine_full = False
+                break
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                if error.errno not in MACHINE_FULL:
+                    raise
+                self._pause(error, now)
+                break
+            if core.connections >= self._near_full and not self._make_room(now):
+                socket.close(descriptor)
+                core.evicted += 1
+                continue
+            connection = self._admit_connection(descriptor, address, now)
+            if connection is not None:
+                fresh.append(connection)
+        return fresh
+
+    def _admit_connection(self, descriptor: int, address: Any, now: float) -> Connection | None:  # noqa: ANN401
+        sock = socket.socket(self._family, self._type, self._proto, fileno=descriptor)
+        sock.setblocking(False)
+        core = self._core
+        core.connections += 1
+        core.accepted += 1
+        if core.verify is not None and not core.verified(sock, address):
+            core.connections -= 1
+            sock.close()
+            return None
+        if core.tls is None:
+            return Connection(sock, address, now, State.READING_HEAD)
+        try:
+            return Connection(tls.wrap(core.tls, sock), address, now, State.HANDSHAKE)
+        except (OSError, ValueError):  # it has gone already
+            core.connections -= 1
+            sock.close()
+            return None
+
+    def _pause(self, error: OSError, now: float) -> None:
+        if not self._machine_full:
+            self._core.log.write(f"cannot accept a connection: {error.strerror}; trying again each {ACCEPT_PAUSE} s", WARNING)
+            self._machine_full = True
+        self._unregister_listener()
+        self._accepting_from = now + ACCEPT_PAUSE
+
+    def _make_room(self, now: float) -> bool:
+        """Evict whoever must give way to one newcomer; say whether there is room (HS-8.1, HS-8.2)."""
+        self._take_back(now)
+        core = self._core
+        if core.connections < self._near_full:
+            return True
+        full = core.connections >= self._limits.max_connections
+        victim = self._evictor.victim(self._held, now) if full else self._evictor.laggard(self._held, now)
+        if victim is None:
+            return not full
+        core.evicted += 1
+        self._drop(victim)
+        return True
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def _ready(self, connection: Connection, now: float) -> None:
+        state = connection.state
+        if state is State.READING_HEAD:
+            self._read_head(connection, now)
+        elif state is State.READING_BODY:
+            self._read_body(connection, now)
+        elif state is State.WRITING:
+            self._write(connection, now)
+        elif state is State.LINGERING:
+            self._discard(connection)
+        elif state is State.HANDSHAKE:
+            self._handshake(connection, now)
+
+    def _handshake(self, connection: Connection, now: float) -> None:
+        outcome = tls.handshake(connection.sock)  # type: ignore[arg-type]  # a socket in HANDSHAKE is an SSLSocket
+        if outcome is None:
+            self._drop(connection)
+        elif outcome == "done":
+            self._release(connection)
+            connection.advance(Event.SECURED)
+            self._read_first(connection, now)
+        else:
+            self._watch(connection, selectors.EVENT_READ if outcome == "read" else selectors.EVENT_WRITE)
+
+    def _read_first(self, connection: Connection, now: float) -> None:
+        """Read a connection that has just been accepted: most send their whole head at once."""
+        try:
+            data = connection.sock.recv(READ_BYTES)
+        except _WOULD_BLOCK:
+            self._hold(connection, now + self._limits.request_timeout)
+            return
+        except OSError:
+            self._drop(connection)
+            return
+        if not data:
+            self._drop(connection)
+            return
+        verdict = read_head(data, self._head_limits)
+        if type(verdict) is tuple:
+            self._head_complete(connection, verdict[0], verdict[1], now)
+        elif isinstance(verdict, Refusal):
+            self._refuse(connection, verdict, now)
+        else:
+            connection.reader = HeadReader(self._head_limits)
+            self._hold(connection, now + self._limits.request_timeout)
+            self._feed(connection, data, now)
+
+    def _read_head(self, connection: Connection, now: float) -> None:
+        data = self._receive(connection, READ_BYTES)
+        if data is None:
+            return
+        if not data:
+            if connection.reader is not None and connection.reader.buffered:
+                self._refuse(connection, INCOMPLETE, now)
+            else:
+                self._drop(connection)
+            return
+        if connection.reader is None:
+            connection.reader = HeadReader(self._head_limits)
+        self._feed(connection, data, now)
+
+    def _feed(self, connection: Connection, data: bytes, now: float) -> None:
+        reader = connection.reader
+        if reader is None:
+            return
+        verdict = reader.feed(data)
+        if verdict is None:
+            if not self._core.budget.hold(connection, reader.buffered):
+                self._core.limiter.count_denied(Denial.OVERLOADED)
+                self._refuse(connection, OUT_OF_MEMORY, now)
+            elif _has_pending(connection.sock):
+                self._read_head(connection, now)
+        elif isinstance(verdict, Refusal):
+            self._refuse(connection, verdict, now)
+        else:
+            self._head_complete(connection, verdict, reader.rest, now)
+
+    def _receive(self, connection: Connection, size: int) -> bytes | None:
+        """Read; None where nothing is there yet or the connection is gone."""
+        try:
+            return connection.sock.recv(size)
+        except _WOULD_BLOCK:
+            return None
+        except OSError:
+            self._drop(connection)
+            return None
+
+    # --- deciding --------------------------------------------------------------------------------------------------
+
+    def _head_complete(self, connection: Connection, request: Request, rest: bytes, now: float) -> None:
+        """Judge in the order of HS-3.13."""
+        connection.request = request
+        connection.reader = None
+        length = request.content_length or 0
+        if rest or length:
+            connection.unread = len(rest) != length
+        core = self._core
+        answer = self._application.preempt(request)
+        if answer is not None:
+            if isinstance(answer, Response):
+                self._answer(connection, answer, now)
+            else:
+                self._refuse(connection, answer, now)
+            return
+        denial = core.limiter.would_deny()
+        if denial is not None:
+            core.limiter.count_denied(denial)
+            self._refuse(connection, DENIED[denial], now)
+            return
+        responder = self._application.judge(request)
+        if isinstance(responder, Refusal):
+            self._refuse(connection, responder, now)
+        elif length > self._limits.max_body_bytes:
+            self._refuse(connection, BODY_TOO_LARGE, now)
+        else:
+            connection.responder = responder
+            if length:
+                self._begin_body(connection, request, rest, now)
+            else:
+                self._hand_over(connection, now)
+
+    def _begin_body(self, connection: Connection, request: Request, rest: bytes, now: float) -> None:
+        length = request.content_length or 0
+        connection.unread = len(rest) > length
+        connection.body = bytearray(rest[:length])
+        connection.body_missing = length - len(connection.body)
+        if connection.body_missing == 0:
+            self._hand_over(connection, now)
+            return
+        if request.expect_continue and not rest:
+            try:
+                connection.sock.send(_CONTINUE)  # 25 bytes into an empty buffer: taken whole or not at all
+            except OSError:
+                self._drop(connection)
+                return
+        self._release(connection)
+        connection.advance(Event.BODY_AWAITED)
+        connection.progress_at = now
+        self._hold(connection, body_deadline(now, length, self._limits.request_timeout))
+        if self._charge_body(connection, now):
+            self._read_body(connection, now)
+
+    def _read_body(self, connection: Connection, now: float) -> None:
+        while True:
+            data = self._receive(connection, min(connection.body_missing, BODY_READ_BYTES))
+            if data is None:
+                return
+            if not data:
+                self._refuse(connection, INCOMPLETE, now)
+                return
+            connection.body += data  # type: ignore[operator]  # a bytearray from _begin_body on
+            connection.body_missing -= len(data)
+            connection.progress_at = now
+            if not self._charge_body(connection, now):
+                return
+            if connection.body_missing == 0:
+                self._hand_over(connection, now)
+                return
+            bodies = self._held[State.READING_BODY]
+            bodies[connection] = bodies.pop(connection)  # the first is the one whose progress is oldest
+            if not _has_pending(connection.sock):
+                return
+
+    def _charge_body(self, connection: Connection, now: float) -> bool:
+        """Account for a body; where the budget is full the one with the least progress goes, maybe this one."""
+        core = self._core
+        while not core.budget.hold(connection, len(connection.body)):
+            charged = [body for body in self._held[State.READING_BODY] if body.charged or body is connection]
+            victim = min(charged, key=lambda body: (body.progress_at, len(body.body)))
+            core.limiter.count_denied(Denial.OVERLOADED)
+            self._refuse(victim, OUT_OF_MEMORY, now)
+            if victim is connection:
+                return False
+        return True
+
+    def _hand_over(self, connection: Connection, now: float) -> None:
+        """Take a slot and give the complete request to a worker."""
+        core = self._core
+        admission = core.limiter.admit(connection, promised=connection.state is State.READING_BODY)
+        if isinstance(admission, Denial):
+            self._refuse(connection, DENIED[admission], now)
+            return
+        self._release(connection)
+        connection.advance(Event.ADMITTED)
+        connection.progress_at = connection.writing_since = now
+        exchange = Exchange(core, connection, admission, core.server)
+        connection.output = exchange.output
+        self._held[State.HANDLING][connection] = None
+        if self._limits.serial:
+            exchange.run()
+            return
+        try:
+            core.workers.submit(exchange.run)
+        except RuntimeError as error:
+            self._no_thread(connection, admission, error, now)
+
+    def _no_thread(self, connection: Connection, admission: Admission, error: RuntimeError, now: float) -> None:
+        admission.release()
+        self._core.log.once("no-thread", f"cannot start a worker: {error}; the request was answered 503")
+        del self._held[State.HANDLING][connection]
+        connection.output = None
+        self._refuse(connection, NO_THREAD, now)
+
+    # --- answering -------------------------------------------------------------------------------------------------
+
+    def _refuse(self, connection: Connection, refusal: Refusal, now: float) -> None:
+        core = self._core
+        core.count_refusal(refusal)
+        # What a refused client has still to send is not known, unless it asked for nothing but the answer.
+        if connection.request is None or connection.state is State.READING_BODY:
+            connection.unread = True
+        request_id = self._request_id(connection)
+        data = core.renderer.render_refusal(refusal, connection.request, request_id, core.http_date())
+        self._begin_write(connection, data, refusal.status, now)
+
+    def _answer(self, connection: Connection, response: Response, now: float) -> None:
+        core = self._core
+        request_id = self._request_id(connection)
+        data = core.renderer.render(response, connection.request, request_id, core.http_date())
+        self._begin_write(connection, data, response.status, now)
+
+    def _request_id(self, connection: Connection) -> str:
+        request = connection.request
+        if not connection.request_id:
+            connection.request_id = safe_request_id(request.get("x-request-id") if request is not None else None)
+        return connection.request_id
+
+    def _begin_write(self, connection: Connection, data: bytes, status: int, now: float) -> None:
+        connection.status = status
+        connection.body = b""
+        try:
+            sent = connection.sock.send(data)
+        except _WOULD_BLOCK:
+            sent = 0
+        except OSError:
+            self._drop(connection)
+            return
+        connection.written += sent
+        if sent == len(data) and not connection.unread:
+            self._drop(connection)
+            return
+        self._release(connection)
+        connection.advance(Event.ANSWERED)
+        if sent == len(data):
+            self._linger(connection, now)
+            return
+        connection.outbox = Outbox()
+        connection.outbox.add(memoryview(data)[sent:])
+        self._begin_waiting_to_write(connection, now)
+
+    def _begin_waiting_to_write(self, connection: Connection, now: float) -> None:
+        connection.progress_at = connection.writing_since = now
+        connection.written = 0
+        self._hold(connection, now + self._limits.request_timeout)
+
+    def _write(self, connection: Connection, now: float) -> None:
+        outbox = connection.outbox
+        if outbox is None:
+            return
+        try:
+            sent = outbox.send(connection.sock, WRITE_TURN_BYTES)
+        except OSError:
+            reset(connection.sock)
+            self._drop(connection)
+            return
+        if sent:
+            connection.written += sent
+            connection.progress_at = now
+            self._core.budget.hold(connection, outbox.memory)
+        if outbox.remaining:
+            if sent:
+                self._deadlines.set(connection, now + self._limits.request_timeout)
+            return
+        self._written(connection, now)
+
+    def _written(self, connection: Connection, now: float) -> None:
+        """End or linger, now that the response is gone."""
+        if connection.outbox is not None:
+            connection.outbox.close()
+            connection.outbox = None
+        if not connection.unread and connection.body:
+            connection.unread = input_waits(connection.sock)
+        if connection.unread:
+            self._release(connection)
+            self._linger(connection, now)
+        else:
+            self._drop(connection)
+
+    def _linger(self, connection: Connection, now: float) -> None:
+        """Half-close, then read and discard: a client in the middle of a large body still reads its answer."""
+        connection.advance(Event.SENT)
+        core = self._core
+        core.budget.hold(connection, 0)
+        core.log_access(connection)
+        connection.body = b""
+        sock = connection.sock
+        try:
+            if isinstance(sock, ssl.SSLSocket):
+                tls.notify_close(sock)
+            sock.shutdown(socket.SHUT_WR)  # on an SSLSocket it also ends the TLS layer: what follows is discarded raw
+        except OSError:
+            self._drop(connection)
+            return
+        self._hold(connection, min(now + LINGER_SECONDS, core.linger_until))
+        self._discard(connection)
+
+    def _discard(self, connection: Connection) -> None:
+        while True:
+            try:
+                data = connection.sock.recv(BODY_READ_BYTES)
+            except _WOULD_BLOCK:
+                return
+            except OSError:
+                break
+            connection.discarded += len(data)
+            if not data or connection.discarded >= LINGER_BYTES:
+                break
+            if len(data) < BODY_READ_BYTES:
+                return
+        self._drop(connection)
+
+    def _take_back(self, now: float) -> None:
+        """Take the connections that workers have returned."""
+        while self._returned:
+            connection = self._returned.popleft()
+            connection.output = None
+            self._held[State.HANDLING].pop(connection, None)
+            if connection.state is State.CLOSED:
+                self._core.log_access(connection)
+                self._core.budget.hold(connection, 0)
+                self._core.connections -= 1
+            elif connection.outbox is None:
+                self._written(connection, now)
+            else:
+                self._begin_waiting_to_write(connection, now)
+
+    # --- holding, releasing, ending --------------------------------------------------------------------------------
+
+    def _hold(self, connection: Connection, deadline: float) -> None:
+        """Wait for the client, in the connection's state, until `deadline`."""
+        self._held[connection.state][connection] = None
+        self._deadlines.set(connection, deadline)
+        self._watch(connection, selectors.EVENT_READ if connection.state in READING else selectors.EVENT_WRITE)
+
+    def _watch(self, connection: Connection, events: int) -> None:
+        if connection.events == events:
+            return
+        if connection.events:
+            self._selector.modify(connection.sock, events, connection)
+        else:
+            self._selector.register(connection.sock, events, connection)
+        connection.events = events
+
+    def _release(self, connection: Connection) -> None:
+        """Stop waiting for the client."""
+        self._held[connection.state].pop(connection, None)
+        self._deadlines.clear(connection)
+        if connection.events:
+            self._selector.unregister(connection.sock)
+            connection.events = 0
+
+    def _drop(self, connection: Connection) -> None:
+        """End a connection that the front owns."""
+        registered = connection.events
+        self._release(connection)
+        core = self._core
+        core.log_access(connection)
+        connection.advance(Event.CLOSE)
+        if connection.outbox is not None:
+            connection.outbox.close()
+        core.budget.hold(connection, 0)
+        core.connections -= 1
+        if registered:
+            self._doomed.append(connection)
+        else:
+            close(connection.sock)
+
+    # --- draining --------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> int:
+        """How many connections a drain waits for: bodies in progress, handlers, responses being written."""
+        held = self._held
+        return len(held[State.READING_BODY]) + len(held[State.HANDLING]) + len(held[State.WRITING])
+
+    @property
+    def lingering(self) -> int:
+        """How many connections only wait for their client to read the answer."""
+        return len(self._held[State.LINGERING])
+
+    def handling(self) -> list[Connection]:
+        """Return the connections in workers."""
+        return list(self._held[State.HANDLING])
+
+    def close(self) -> None:
+        """Close every connection that is not in a worker, and the loop's own descriptors."""
+        for state, held in self._held.items():
+            if state is not State.HANDLING:
+                for connection in list(held):
+                    self._drop(connection)
+        for connection in self._doomed:
+            close(connection.sock)
+        self._doomed.clear()
+        self._selector.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+
+
+def _has_pending(sock: socket.socket) -> bool:
+    """Say whether the TLS layer holds bytes that the selector cannot see."""
+    return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0

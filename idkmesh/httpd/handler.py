@@ -1,0 +1,198 @@
+"""Running a `BaseHTTPRequestHandler` on a request that has already been read.
+
+There are two ways. The slow way replays the request to the standard library's own parser, for handlers that override a
+step of it. The fast way (HS-10.3) sets every attribute that the standard library would have set, from the request that
+the rules have parsed: the header parser of the standard library, an e-mail parser, is half of its cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.client
+import io
+import re
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+
+from idkmesh.httpd.handler_socket import HandlerSocket, RequestReader
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+    from idkmesh.httpd.application import Responder
+    from idkmesh.httpd.exchange import Exchange
+    from idkmesh.httpd.request_rules import Request
+    from idkmesh.service_runtime import LineLog
+
+_STEPS = ("setup", "handle", "handle_one_request", "parse_request", "finish", "handle_expect_100")
+_EXPECT_LINE = re.compile(rb"\r\nexpect:[^\r\n]*(?=\r\n)", re.IGNORECASE)
+
+
+class HandlerApplication:
+    """An application without a path of its own: every request goes to the handler class."""
+
+    def __init__(self, log: LineLog) -> None:
+        """Tell of what handlers cannot do in `log`."""
+        self._log = log
+
+    def preempt(self, request: Request) -> None:
+        """Pass: no path is answered for the program (HS-10.6)."""
+
+    def judge(self, request: Request) -> Responder:  # noqa: ARG002 (the handler judges)
+        """Give every request to the handler."""
+        return self._respond
+
+    def _respond(self, exchange: Exchange) -> None:
+        sock = HandlerSocket(exchange, replay(exchange), self._log)
+        try:
+            exchange.server.finish_request(sock, exchange.client_address)
+        finally:
+            sock.retire()
+
+
+def replay(exchange: Exchange) -> bytes:
+    """Return the request as a handler is to read it: without `Expect`, which the front has honoured."""
+    head = exchange.request.head
+    if exchange.request.get("expect") is not None:
+        head = _EXPECT_LINE.sub(b"", head)
+    return head + exchange.body if exchange.body else head
+
+
+def run_handler(handler_class: Any, sock: Any, client_address: Any, server: Any, log: LineLog) -> None:  # noqa: ANN401
+    """Construct the handler, which handles the request in its constructor, as `socketserver` has it."""
+    arguments: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = {}
+    cls = handler_class
+    if isinstance(cls, functools.partial):
+        cls, arguments, keywords = cls.func, cls.args, cls.keywords
+    if not (isinstance(sock, HandlerSocket) and _is_plain(cls) and sock.exchange.request.get("upgrade") is None):
+        handler = handler_class(sock, client_address, server)
+    else:
+        handler = cls.__new__(cls)
+        # Found before the class's own, and taken away by the first step that runs.
+        handler.setup = functools.partial(_setup, handler, log)
+        handler.handle = functools.partial(_handle, handler)
+        handler.__init__(*arguments, sock, client_address, server, **keywords)
+    if not getattr(handler, "close_connection", True):
+        handler.close_connection = True
+        log.once("keep-alive", "a handler offers keep-alive; this server answers one request a connection")
+
+
+@functools.cache
+def _is_plain(cls: object) -> bool:
+    """Say whether the class leaves every step that the fast way replaces as the standard library has it."""
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, BaseHTTPRequestHandler)
+        and all(getattr(cls, step) is getattr(BaseHTTPRequestHandler, step) for step in _STEPS)
+        and cls.__new__ is object.__new__
+        and cls.__setattr__ is object.__setattr__
+        and cls.MessageClass is http.client.HTTPMessage
+        and (cls.rbufsize, cls.wbufsize) == (-1, 0)
+    )
+
+
+@functools.cache
+def _sends_files(cls: type) -> bool:
+    return (
+        issubclass(cls, SimpleHTTPRequestHandler)
+        and getattr(cls, "copyfile", None) is SimpleHTTPRequestHandler.copyfile
+    )
+
+
+class ResponseWriter(io.BufferedIOBase):
+    """``wfile`` of a handler: unbuffered as far as the handler can tell."""
+
+    def __init__(self, sock: HandlerSocket) -> None:
+        """Write to the response of the socket's exchange."""
+        self._sock = sock
+        self._write = sock.exchange.output.write
+
+    def writable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Append to the response.
+
+        :raises BrokenPipeError: the client has left.
+        """
+        return self._write(data if type(data) is bytes else bytes(data))
+
+    def fileno(self) -> int:
+        """Return the live descriptor: see :meth:`HandlerSocket.fileno`."""
+        return self._sock.fileno()
+
+
+def _setup(handler: Any, log: LineLog) -> None:  # noqa: ANN401
+    """Do what `StreamRequestHandler.setup` does."""
+    del handler.setup
+    sock: HandlerSocket = handler.request
+    handler.connection = sock
+    if handler.timeout is not None:
+        sock.settimeout(handler.timeout)
+    handler.rfile = RequestReader(sock.exchange.body, log)
+    handler.wfile = ResponseWriter(sock)
+    if _sends_files(type(handler)):
+        handler.copyfile = functools.partial(_copyfile, handler)
+
+
+def _copyfile(handler: Any, source: Any, outputfile: Any) -> None:  # noqa: ANN401
+    """Send a file by its descriptor where that can be, else as `SimpleHTTPRequestHandler.copyfile` does."""
+    if outputfile is not handler.wfile or handler.request.exchange.output.send_file(source) is None:
+        SimpleHTTPRequestHandler.copyfile(handler, source, outputfile)
+
+
+def _handle(handler: Any) -> None:  # noqa: ANN401
+    """Do what `BaseHTTPRequestHandler.handle`, `handle_one_request` and `parse_request` do for an accepted request."""
+    del handler.handle
+    _set_attributes(handler, handler.request.exchange.request)
+    try:
+        method = getattr(handler, "do_" + handler.command, None)
+        if method is None:
+            handler.send_error(HTTPStatus.NOT_IMPLEMENTED, f"Unsupported method ({handler.command!r})")
+            return
+        method()
+        with contextlib.suppress(ValueError):  # the handler may have closed it
+            handler.wfile.flush()
+    except TimeoutError as error:
+        handler.log_error("Request timed out: %r", error)
+        handler.close_connection = True
+
+
+def _set_attributes(handler: Any, request: Request) -> None:  # noqa: ANN401
+    """Set what `parse_request` sets, with the same values (compared with the standard library's by a test)."""
+    head = request.head
+    raw = head[: head.index(b"\n") + 1]
+    handler.raw_requestline = raw
+    handler.requestline = line = str(raw[:-2], "iso-8859-1")
+    handler.request_version = version = line[-8:]
+    handler.command = request.method
+    target = request.target
+    handler.path = "/" + target.lstrip("/") if target.startswith("//") else target
+    handler.headers = headers = message(request)
+    keeps = handler.protocol_version >= "HTTP/1.1"
+    close = not (keeps and version >= "HTTP/1.1")
+    connection = headers.get("Connection", "").lower()
+    if connection == "close":
+        close = True
+    elif connection == "keep-alive" and keeps:
+        close = False
+    handler.close_connection = close
+
+
+def message(request: Request) -> http.client.HTTPMessage:
+    """Return the header fields as the standard library gives them to a handler, `Expect` left out."""
+    structured = (request.get("content-type") or "").lower().startswith(("multipart/", "message/"))
+    # The e-mail parser keeps white space at the end of a value, and reads structure into these two types.
+    if structured or b" \r\n" in request.head or b"\t\r\n" in request.head:
+        lines = _EXPECT_LINE.sub(b"", request.head)
+        return http.client.parse_headers(io.BytesIO(lines[lines.index(b"\n") + 1 :]))
+    headers = http.client.HTTPMessage()
+    for name, value in request.fields:
+        if name.lower() != "expect":
+            headers.set_raw(name, value)
+    headers.set_payload("")
+    return headers

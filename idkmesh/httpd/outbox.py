@@ -1,0 +1,151 @@
+"""Bytes and file ranges that wait for a socket, in order, sent without blocking.
+
+The worker that produced a response and the front that finishes it use the same object, one after the other.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import ssl
+import tempfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
+
+PIECE = 256 * 1024
+"""Bytes offered to the socket at once: what a default send buffer can take, and a bounded copy for TLS."""
+
+_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError)
+
+
+class _FileRange:
+    """A part of an open file; owns the descriptor."""
+
+    __slots__ = ("descriptor", "offset", "remaining")
+
+    def __init__(self, descriptor: int, offset: int, remaining: int) -> None:
+        self.descriptor = descriptor
+        self.offset = offset
+        self.remaining = remaining
+
+
+class Outbox:
+    """What is still to be sent on one connection.
+
+    `memory` is the bytes held in memory, `remaining` all that is to be sent, files included.
+    """
+
+    __slots__ = ("_segments", "_spool", "memory", "remaining")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._segments: collections.deque[memoryview | _FileRange] = collections.deque()
+        self._spool: _FileRange | None = None
+        self.memory = 0
+        self.remaining = 0
+
+    def add(self, data: bytes | memoryview) -> None:
+        """Append bytes, which the caller does not change afterwards."""
+        size = len(data)
+        if size:
+            self._segments.append(memoryview(data))
+            self._spool = None
+            self.memory += size
+            self.remaining += size
+
+    def add_file(self, descriptor: int, offset: int, count: int) -> None:
+        """Append `count` bytes of the file at `offset`; the descriptor is closed when they are sent or dropped."""
+        if count <= 0:
+            os.close(descriptor)
+            return
+        self._segments.append(_FileRange(descriptor, offset, count))
+        self._spool = None
+        self.remaining += count
+
+    def spool(self, data: bytes | memoryview) -> None:
+        """Append bytes by way of an anonymous file, so that they cost no memory.
+
+        :raises OSError: the temporary directory does not take them.
+        """
+        spool = self._spool
+        if spool is None:
+            with tempfile.TemporaryFile() as file:
+                spool = _FileRange(os.dup(file.fileno()), 0, 0)
+            self._segments.append(spool)
+            self._spool = spool
+        view = memoryview(data)
+        while view:
+            # The range's end is where the next byte goes, wherever its beginning has got to.
+            written = os.pwrite(spool.descriptor, view, spool.offset + spool.remaining)
+            spool.remaining += written
+            self.remaining += written
+            view = view[written:]
+
+    @property
+    def spooled(self) -> int:
+        """Size of the anonymous file which :meth:`spool` is filling, what was sent from it included."""
+        return self._spool.offset + self._spool.remaining if self._spool is not None else 0
+
+    def send(self, sock: socket.socket, limit: int = 0) -> int:
+        """Send until the socket takes no more, or, with a `limit`, until that many bytes went; return how many.
+
+        :raises OSError: the client has left.
+        """
+        sent = 0
+        try:
+            while self._segments and not (limit and sent >= limit):
+                segment = self._segments[0]
+                if isinstance(segment, memoryview):
+                    count = self._send_bytes(sock, segment)
+                else:
+                    count = self._send_file(sock, segment)
+                sent += count
+                self.remaining -= count
+        except _WOULD_BLOCK:
+            pass
+        return sent
+
+    def _send_bytes(self, sock: socket.socket, view: memoryview) -> int:
+        count = sock.send(view[:PIECE])
+        self.memory -= count
+        if count == len(view):
+            self._segments.popleft()
+        else:
+            self._segments[0] = view[count:]
+        return count
+
+    def _send_file(self, sock: socket.socket, part: _FileRange) -> int:
+        if part.remaining == 0:  # a spool that has been caught up with
+            self._drop_first(part)
+            return 0
+        want = min(part.remaining, PIECE)
+        if isinstance(sock, ssl.SSLSocket) or not hasattr(os, "sendfile"):
+            count = sock.send(os.pread(part.descriptor, want, part.offset))
+        else:
+            count = os.sendfile(sock.fileno(), part.descriptor, part.offset, want)
+        if count == 0:
+            # The file has become shorter than it was. The length is promised already: only a cut tells the truth.
+            msg = "a file became shorter while it was being sent"
+            raise ConnectionAbortedError(msg)
+        part.offset += count
+        part.remaining -= count
+        if part.remaining == 0:
+            self._drop_first(part)
+        return count
+
+    def _drop_first(self, part: _FileRange) -> None:
+        self._segments.popleft()
+        os.close(part.descriptor)
+        if part is self._spool:
+            self._spool = None
+
+    def close(self) -> None:
+        """Drop what is left and close the files."""
+        for segment in self._segments:
+            if isinstance(segment, _FileRange):
+                os.close(segment.descriptor)
+        self._segments.clear()
+        self._spool = None
+        self.memory = self.remaining = 0

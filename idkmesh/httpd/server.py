@@ -1,0 +1,338 @@
+"""`BoundedHTTPServer`: `ThreadingHTTPServer` with bounds.
+
+This file is the shell: the names and promises of `socketserver`, on the front (`front.py`), the workers (`workers.py`)
+and what both share (`core.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import socketserver
+import ssl
+import sys
+import threading
+import time
+from http.server import HTTPServer, ThreadingHTTPServer
+from logging import ERROR, WARNING
+from typing import TYPE_CHECKING, Any
+
+from idkmesh import __version__
+from idkmesh.httpd.core import Core
+from idkmesh.httpd.exchange import current_exchange, failure_line
+from idkmesh.httpd.front import Front
+from idkmesh.httpd.handler import HandlerApplication, run_handler
+from idkmesh.httpd.wsgi import WSGIRunner
+from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+    from idkmesh.httpd.application import Application
+    from idkmesh.service_runtime import RequestLimiter, ServiceUsage
+
+SPARE_DESCRIPTORS = 32
+"""Descriptors left for what is no connection: listener, selector, wake-up pair, standard streams, open files."""
+LINGER_AT_END = 0.5
+"""Seconds that a finished drain leaves to clients which are still to read their answer."""
+TURN_SECONDS = 0.5
+
+_REPLACED = (
+    "get_request",
+    "process_request",
+    "process_request_thread",
+    "shutdown_request",
+    "close_request",
+)
+
+
+class BoundedHTTPServer(ThreadingHTTPServer):
+    """A drop-in for :class:`http.server.ThreadingHTTPServer` that bounds what clients can take.
+
+    The hooks of `socketserver` that may be overridden are `server_bind`, `server_activate`, `verify_request`,
+    `finish_request`, `handle_error`, `handle_timeout`, `service_actions` and `server_close`; those that name a step
+    this server has not are refused (HS-10.2). What it promises is `docs/specifications/HTTP_SERVER_V0_1.md`.
+    """
+
+    # On Windows it would let a second process bind the same port.
+    allow_reuse_address = os.name != "nt"
+
+    def __init__(  # noqa: PLR0913 (the standard library's three, and what a limit cannot express)
+        self,
+        server_address: Any,  # noqa: ANN401 (a family's own)
+        RequestHandlerClass: Any,  # noqa: ANN401, N803 (the standard library's name; a class or a partial of one)
+        bind_and_activate: bool = True,  # noqa: FBT001, FBT002 (the standard signature)
+        *,
+        limits: ServiceLimits | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        identity: ServiceIdentity | None = None,
+    ) -> None:
+        """Bind and listen, unless told not to; nothing is accepted before :meth:`serve_forever`.
+
+        :param limits: the defaults where None, with the class's own `request_queue_size` as backlog if it has one.
+        :param ssl_context: speak TLS; the handshake is a phase of the front.
+        :raises TypeError: the class overrides a step that this server replaces.
+        :raises OSError: the address cannot be bound.
+        """
+        _refuse_overrides(type(self))
+        limits = _within_descriptors(limits if limits is not None else _class_limits(type(self)))
+        identity = identity or ServiceIdentity(service="idkmesh-httpd", service_version=__version__)
+        self._core = Core(self, limits, identity)
+        self._core.tls = ssl_context
+        if type(self).verify_request is not socketserver.BaseServer.verify_request:
+            self._core.verify = self.verify_request
+        self._application = self._make_application()
+        self._state = threading.Condition()
+        self._front: Front | None = None
+        self._front_thread: int | None = None
+        self._stop = False
+        self._signal = 0
+        self._closed = False
+        self._drained = False
+        self.request_queue_size = limits.listen_backlog
+        super().__init__(server_address, RequestHandlerClass, bind_and_activate)
+
+    def _make_application(self) -> Application:
+        return HandlerApplication(self._core.log)
+
+    # --- what is in force ------------------------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> ServiceLimits:
+        """The limits in force."""
+        return self._core.limits
+
+    @property
+    def limiter(self) -> RequestLimiter:
+        """The limiter that admits requests."""
+        return self._core.limiter
+
+    def usage(self) -> ServiceUsage:
+        """Return what is used right now and was counted since the start."""
+        return self._core.usage()
+
+    # --- the steps of socketserver ---------------------------------------------------------------------------------
+
+    def server_bind(self) -> None:
+        """Bind, without the name look-up of `HTTPServer.server_bind`, which can take seconds."""
+        if os.name == "nt":
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)  # type: ignore[attr-defined]
+        socketserver.TCPServer.server_bind(self)
+        address = self.server_address
+        if isinstance(address, tuple):
+            self.server_name, self.server_port = str(address[0]), address[1]
+        else:
+            self.server_name, self.server_port = str(address), 0
+
+    def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Run the handler class on one request. In a worker; `request` is the handler's socket."""
+        run_handler(self.RequestHandlerClass, request, client_address, self, self._core.log)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
+        """Log the exception that is being handled, in one line."""
+        self._core.log.write(failure_line(), ERROR)
+
+    def serve_forever(self, poll_interval: float = TURN_SECONDS) -> None:
+        """Serve until :meth:`shutdown`, or until a drain that :meth:`request_drain` has asked for is over.
+
+        `service_actions` is called at least every `poll_interval` seconds.
+        """
+        with self._running() as front:
+            front.listen()
+            while not self._stop:
+                front.turn(poll_interval)
+                self.service_actions()
+                if self._signal:
+                    self._drain(front)
+                    return
+            self._stop = False
+
+    def handle_request(self) -> None:
+        """Serve one connection to its end; `handle_timeout` if none comes within `timeout` seconds."""
+        limits = [limit for limit in (self.timeout, self.socket.gettimeout()) if limit]
+        deadline = time.monotonic() + min(limits) if limits else float("inf")
+        with self._running() as front:
+            self._core.attentive = True
+            front.listen()
+            core = self._core
+            while core.accepted == core.handled and time.monotonic() < deadline:
+                front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
+            front.stop_listening()
+            if core.accepted == core.handled:
+                self.handle_timeout()
+            while core.connections:
+                front.turn(TURN_SECONDS)
+            core.handled = core.accepted
+            self._core.attentive = False
+
+    def shutdown(self) -> None:
+        """End :meth:`serve_forever`. From the loop itself or from a handler it asks and returns (HS-9.4)."""
+        self._stop = True
+        front = self._front
+        if front is None:
+            return
+        front.wake()
+        if threading.get_ident() == self._front_thread or current_exchange.get() is not None:
+            return
+        with self._state:
+            self._state.wait_for(lambda: self._front_thread is None)
+
+    def begin_drain(self) -> None:
+        """Answer every new request 503 `shutting_down` from now on. Not for signal handlers: see `request_drain`."""
+        self._core.limiter.begin_drain()
+        if self._front is not None:
+            self._front.wake()
+
+    def request_drain(self, signal_number: int) -> None:
+        """Make :meth:`serve_forever` drain and return. Safe in a signal handler (HS-9.6)."""
+        self._signal = signal_number
+        front = self._front
+        if front is not None:
+            front.wake()
+
+    def server_close(self) -> None:
+        """Drain for at most `drain_timeout`, then close everything. A second call changes nothing."""
+        if self._closed:
+            return
+        if threading.get_ident() == self._front_thread or current_exchange.get() is not None:
+            msg = "server_close() waits for handlers to end: call it after serve_forever(), not in a handler"
+            raise RuntimeError(msg)
+        self._closed = True
+        if self._front is not None:
+            if not self._drained:
+                with self._running() as front:
+                    self._drain(front)
+            self._front.close()
+        self._core.workers.close(timeout=1.0)
+        self._core.log.close(timeout=1.0)
+        socketserver.TCPServer.server_close(self)
+
+    # --- the loop --------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _running(self) -> Any:  # noqa: ANN401 (a generator of one front)
+        """Make this thread the front."""
+        with self._state:
+            if self._front_thread is not None:
+                msg = "the server is running in another thread already"
+                raise RuntimeError(msg)
+            self._front_thread = threading.get_ident()
+        try:
+            if self._front is None:
+                self._front = self._core.front = self._make_front()
+            yield self._front
+        finally:
+            with self._state:
+                self._front_thread = None
+                self._state.notify_all()
+
+    def _make_front(self) -> Front:
+        if isinstance(self.socket, ssl.SSLSocket):
+            # The caller wrapped the listener. Its accept would do the handshake, and wait for it.
+            self._core.tls = self.socket.context
+        self.socket.setblocking(False)
+        if self.socket.family in (socket.AF_INET, socket.AF_INET6):
+            with contextlib.suppress(OSError):  # accepted sockets inherit it where the system allows
+                self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return Front(self._core, self.socket, self._application)
+
+    def _drain(self, front: Front) -> None:
+        """Answer 503 until what is in flight has ended or `drain_timeout` has passed; the listener closes last."""
+        core = self._core
+        core.attentive = True
+        core.limiter.begin_drain()
+        deadline = time.monotonic() + core.limits.drain_timeout
+        core.linger_until = deadline + LINGER_AT_END
+        front.listen()
+        front.turn(0.0)
+        while front.busy and time.monotonic() < deadline:
+            front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
+            self.service_actions()
+        end = min(time.monotonic() + LINGER_AT_END, core.linger_until)
+        front.turn(0.0)  # whoever waits in the accept queue is answered before the listener closes
+        front.stop_listening()
+        while front.busy + front.lingering > len(front.handling()) and time.monotonic() < end:
+            front.turn(0.05)
+        self._drained = True
+        self._tell_abandoned(front)
+
+    def _tell_abandoned(self, front: Front) -> None:
+        abandoned = front.handling()
+        if not abandoned:
+            return
+        requests = [connection.request for connection in abandoned if connection.request is not None]
+        names = ", ".join(f"{request.method} {request.path!r}" for request in requests[:5])
+        more = f" and {len(requests) - 5} more" if len(requests) > 5 else ""  # noqa: PLR2004 (as above)
+        self._core.abandoned += len(abandoned)
+        self._core.log.write(
+            f"{len(abandoned)} request(s) did not end within drain_timeout "
+            f"({self._core.limits.drain_timeout:g} s) and were abandoned: {names}{more}",
+            WARNING,
+        )
+
+
+class BoundedWSGIServer(BoundedHTTPServer):
+    """Serves one WSGI callable with the same bounds."""
+
+    def __init__(
+        self,
+        server_address: Any,  # noqa: ANN401 (a family's own)
+        app: WSGIApplication,
+        bind_and_activate: bool = True,  # noqa: FBT001, FBT002 (as the base class)
+        **options: Any,  # noqa: ANN401 (the base class's keywords)
+    ) -> None:
+        """Serve `app`; the other arguments are :class:`BoundedHTTPServer`'s."""
+        self._runner = WSGIRunner(app)
+        super().__init__(server_address, None, bind_and_activate, **options)
+
+    def _make_application(self) -> Application:
+        return self._runner
+
+    def server_activate(self) -> None:
+        """Listen, and tell the runner what it is called."""
+        super().server_activate()
+        secure = self._core.tls is not None or isinstance(self.socket, ssl.SSLSocket)
+        self._runner.bind(self.server_name, self.server_port, secure=secure)
+
+
+def use_short_switch_interval() -> None:
+    """Let threads take turns every 0.1 ms instead of every 5 ms. Process-wide, so it is the program's to call.
+
+    Each socket call gives up the interpreter; with 16 CPU-bound handlers the front then waits 70 ms for its next turn
+    at the default interval and 2 ms at this one, for about 3 % of throughput.
+    """
+    sys.setswitchinterval(0.0001)
+
+
+def _refuse_overrides(cls: type) -> None:
+    for step in _REPLACED:
+        if getattr(cls, step) is not getattr(ThreadingHTTPServer, step):
+            msg = (
+                f"{cls.__name__} overrides {step}(), a step that BoundedHTTPServer does not have; "
+                "use verify_request(), finish_request() or ssl_context= instead"
+            )
+            raise TypeError(msg)
+
+
+def _class_limits(cls: type[BoundedHTTPServer]) -> ServiceLimits:
+    """Return the defaults, with the backlog of a class that was written for `socketserver` and set its own."""
+    size = cls.request_queue_size
+    if size == HTTPServer.request_queue_size:
+        return ServiceLimits()
+    return ServiceLimits(listen_backlog=size)
+
+
+def _within_descriptors(limits: ServiceLimits) -> ServiceLimits:
+    """Lower `max_connections` to what the descriptor limit allows (HS-2.4)."""
+    try:
+        import resource  # noqa: PLC0415 (not on Windows)
+    except ImportError:
+        return limits
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return limits
+    most = allowed - SPARE_DESCRIPTORS - limits.max_concurrent_requests
+    if most >= limits.max_connections:
+        return limits
+    return limits.replace(max_connections=max(most, 1))

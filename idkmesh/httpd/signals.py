@@ -1,0 +1,68 @@
+"""SIGTERM and SIGINT for a command that serves: the first drains, the second ends at once (HS-9.6)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+    from idkmesh.httpd.server import BoundedHTTPServer
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class ShutdownSignals:
+    """Catches the signals from the moment it is entered, before there is a server: an early one is not lost.
+
+    For the main thread. The handler sets one attribute and writes one byte, nothing else.
+    """
+
+    def __init__(self) -> None:
+        """Catch nothing yet."""
+        self._requested = 0
+        self._server: BoundedHTTPServer | None = None
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Install the handlers."""
+        for number in _SIGNALS:
+            self._previous[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put the former handlers back."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    @property
+    def requested(self) -> bool:
+        """Whether a signal has come."""
+        return self._requested != 0
+
+    def attach(self, server: BoundedHTTPServer) -> None:
+        """Drain `server` on a signal; at once, if one has come already."""
+        self._server = server
+        if self._requested:
+            server.request_drain(self._requested)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the standard signature)
+        if self._requested:
+            os._exit(128 + number)
+        self._requested = number
+        if self._server is not None:
+            self._server.request_drain(number)
+
+
+def serve_until_signal(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:
+    """Serve until SIGTERM or SIGINT, drain, close; return the exit code, which is 0 (HS-9.2)."""
+    signals.attach(server)
+    try:
+        server.serve_forever()
+    finally:
+        server.server_close()
+    return 0

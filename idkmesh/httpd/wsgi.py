@@ -1,0 +1,225 @@
+"""Running a WSGI application (PEP 3333) on a request that has already been read."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
+
+from idkmesh.httpd.responses import header_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+    from wsgiref.types import WSGIApplication
+
+    from idkmesh.httpd.application import Responder
+    from idkmesh.httpd.exchange import Exchange
+    from idkmesh.httpd.request_rules import Request
+
+    ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
+
+_STATUS = re.compile(r"[1-9][0-9]{2} [ -~\x80-\xff]*")
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-connection"})
+_BODILESS = ("204", "304")
+
+
+class FileWrapper:
+    """``wsgi.file_wrapper``: a regular file is sent by its descriptor, anything else in blocks."""
+
+    def __init__(self, filelike: Any, block_size: int = 64 * 1024) -> None:  # noqa: ANN401 (PEP 3333: has read())
+        """Send what is left of `filelike`."""
+        self.filelike = filelike
+        self._block_size = block_size
+        if hasattr(filelike, "close"):
+            self.close = filelike.close
+
+    def __iter__(self) -> FileWrapper:
+        """Iterate over blocks."""
+        return self
+
+    def __next__(self) -> bytes:
+        """Return the next block."""
+        data: bytes = self.filelike.read(self._block_size)
+        if data:
+            return data
+        raise StopIteration
+
+
+class WSGIRunner:
+    """An application (of the front) whose every request goes to one WSGI callable."""
+
+    def __init__(self, app: WSGIApplication) -> None:
+        """Serve `app`."""
+        self.app = app
+        self._environ: dict[str, Any] = {}
+
+    def bind(self, name: str, port: int, *, secure: bool) -> None:
+        """Tell the name and port that the server got, and whether it speaks TLS."""
+        self._environ = {
+            "SCRIPT_NAME": "",
+            "SERVER_NAME": name,
+            "SERVER_PORT": str(port),
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "https" if secure else "http",
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": True,
+            "wsgi.multiprocess": False,
+            "wsgi.run_once": False,
+            "wsgi.file_wrapper": FileWrapper,
+        }
+
+    def preempt(self, request: Request) -> None:
+        """Pass: no path is answered for the program (HS-10.6)."""
+
+    def judge(self, request: Request) -> Responder:  # noqa: ARG002 (the callable judges)
+        """Give every request to the callable."""
+        return self._respond
+
+    def _respond(self, exchange: Exchange) -> None:
+        WSGICall(exchange).run(self.app, environ_of(exchange, self._environ))
+
+
+def environ_of(exchange: Exchange, base: dict[str, Any]) -> dict[str, Any]:
+    """Return the environment of one request.
+
+    A field whose name has an underscore is left out: it could not be told from the same name with a hyphen. Fields of
+    the same name are joined by a comma (RFC 9110 5.2), cookies by a semicolon (RFC 6265 5.4).
+    """
+    request = exchange.request
+    environ = base.copy()
+    path = request.path
+    if path.startswith("//"):  # an absolute URI to whoever puts it into a Location
+        path = "/" + path.lstrip("/")
+    if "%" in path:
+        path = str(unquote_to_bytes(path), "latin-1")
+    environ["REQUEST_METHOD"] = request.method
+    environ["PATH_INFO"] = path
+    environ["QUERY_STRING"] = request.query
+    environ["SERVER_PROTOCOL"] = request.version
+    address = exchange.client_address
+    environ["REMOTE_ADDR"] = address[0] if isinstance(address, tuple) else ""
+    environ["wsgi.input"] = io.BytesIO(exchange.body)
+    for name, value in request.fields:
+        if "_" in name:
+            continue
+        key = name.upper().replace("-", "_")
+        if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+            key = "HTTP_" + key
+        if key in environ:
+            value = environ[key] + ("; " if key == "HTTP_COOKIE" else ", ") + value  # noqa: PLW2901
+        environ[key] = value
+    return environ
+
+
+class WSGICall:
+    """One call of the application: `start_response`, the head, the body counted against its promise."""
+
+    __slots__ = ("_exchange", "_fields", "_head_sent", "_left", "_status")
+
+    def __init__(self, exchange: Exchange) -> None:
+        """Answer `exchange`."""
+        self._exchange = exchange
+        self._status = ""
+        self._fields: list[tuple[str, str]] = []
+        self._head_sent = False
+        self._left: int | None = None
+        """Bytes that the promised Content-Length still allows; None where the end of the connection ends the body."""
+
+    def run(self, app: WSGIApplication, environ: dict[str, Any]) -> None:
+        """Call the application and write what it gives."""
+        result = app(environ, self.start_response)
+        try:
+            if isinstance(result, FileWrapper) and self._send_file(result):
+                return
+            self._send(result)
+        finally:
+            close = getattr(result, "close", None)
+            if close is not None:
+                close()
+
+    def start_response(
+        self, status: str, headers: list[tuple[str, str]], exc_info: ExcInfo | None = None, /
+    ) -> Callable[[bytes], object]:
+        """Note status and fields.
+
+        :raises ValueError: a status or field that is not one line of HTTP.
+        :raises RuntimeError: a second call without `exc_info`.
+        """
+        if exc_info is not None:
+            try:
+                if self._head_sent and exc_info[1] is not None:
+                    raise exc_info[1].with_traceback(exc_info[2])
+            finally:
+                exc_info = None  # PEP 3333: no circular reference
+        elif self._status:
+            msg = "start_response was called twice without exc_info"
+            raise RuntimeError(msg)
+        if not _STATUS.fullmatch(status):
+            msg = f"not a status line: {status!r}"
+            raise ValueError(msg)
+        self._status = status
+        self._fields = [field for field in headers if field[0].lower() not in _HOP_BY_HOP]
+        return self._write
+
+    def _send(self, result: Iterable[bytes]) -> None:
+        alone = isinstance(result, (list, tuple)) and len(result) == 1
+        for data in result:
+            if data:
+                self._write(data, whole=alone)
+        if not self._head_sent:
+            self._send_head(0)
+        if self._left:
+            msg = f"the application promised {self._left} bytes more than it gave"
+            raise ValueError(msg)
+
+    def _send_file(self, result: FileWrapper) -> bool:
+        self._send_head(None)
+        if not self._bodied:
+            return True
+        taken = self._exchange.output.send_file(result.filelike, self._left)
+        if taken is None:
+            return False
+        if self._left is not None and taken < self._left:
+            msg = f"the application promised {self._left - taken} bytes more than the file has"
+            raise ValueError(msg)
+        return True
+
+    @property
+    def _bodied(self) -> bool:
+        return self._exchange.request.method != "HEAD" and not self._status.startswith(_BODILESS)
+
+    def _write(self, data: bytes, *, whole: bool = False) -> None:
+        if not self._head_sent:
+            self._send_head(len(data) if whole else None)
+        if not self._bodied:
+            self._left = None
+            return
+        if self._left is not None:
+            if len(data) > self._left:
+                data = data[: self._left]  # beyond the promise nothing can be told from another response
+            self._left -= len(data)
+        self._exchange.output.write(data)
+
+    def _send_head(self, length: int | None) -> None:
+        """Write the head; `length` is that of the whole body where it is known."""
+        if self._head_sent:
+            return
+        if not self._status:
+            msg = "the application wrote a body before it called start_response"
+            raise RuntimeError(msg)
+        self._head_sent = True
+        names = {name.lower(): value for name, value in self._fields}
+        extra = ""
+        if "date" not in names:
+            extra = f"Date: {self._exchange.http_date}\r\n"
+        if "content-length" in names:
+            self._left = int(names["content-length"])
+        elif length is not None and not self._status.startswith(_BODILESS):
+            extra += f"Content-Length: {length}\r\n"
+        if not self._bodied:
+            self._left = None
+        head = f"HTTP/1.0 {self._status}\r\n{header_lines(self._fields)}{extra}Connection: close\r\n\r\n"
+        self._exchange.output.write_head(head.encode("latin-1"), int(self._status[:3]))
