@@ -15,7 +15,7 @@ LAYERS = (
     ("idkmesh.clock", "idkmesh.service_runtime"),
     ("idkmesh.httpd",),
     ("idkmesh.control_tower", "idkmesh.control_tower_ui", "idkmesh.adapter", "idkmesh.router"),
-    ("idkmesh.cli",),
+    ("idkmesh.cli", "idkmesh.commands"),
 )
 WITHOUT_SERVER = ("idkmesh.events", "idkmesh.health", "idkmesh.workloads", "idkmesh.topology", "idkmesh.inspection")
 STANDARD_LIBRARY_ALONE = ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.httpd")
