@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from idkmesh.control_tower.api import probe_document
-from idkmesh.httpd.request import Refusal
+from idkmesh.httpd.refusals import DENIED
 from idkmesh.httpd.responses import Response, json_body
+from idkmesh.service_runtime import Denial
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from idkmesh.httpd.request import Refusal
     from idkmesh.service_runtime import ServiceIdentity
-
-_SHUTTING_DOWN: Final = Refusal(
-    503, "shutting_down", "the service is draining: nothing new is admitted", retryable=True
-)
 
 
 class ProbeState:
@@ -32,4 +30,4 @@ class ProbeState:
 
     def readiness(self) -> Response | Refusal:
         """Answer ``/readyz`` and ``/startupz``: a drain is told from its first moment (CT-4.4)."""
-        return _SHUTTING_DOWN if self._draining() else self._ready
+        return DENIED[Denial.DRAINING] if self._draining() else self._ready

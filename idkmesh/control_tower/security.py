@@ -26,13 +26,13 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~]{32,4096}")  # the unreserved chara
 _DEFAULT_PORT: Final = 80  # RFC 9110 §4.2.1: an authority without a port means this one
 
 _FORBIDDEN_HOST: Final = Refusal(
-    403, "forbidden_host", "this Host is not the loopback address and port of this service: use the printed address"
+    403, "forbidden_host", "This Host is not the loopback address and port of this service: use the printed one."
 )
-_FORBIDDEN_ORIGIN: Final = Refusal(403, "forbidden_origin", "a page of another origin may not ask this service")
+_FORBIDDEN_ORIGIN: Final = Refusal(403, "forbidden_origin", "A page of another origin may not ask this service.")
 _UNAUTHORIZED: Final = Refusal(
     401,
     "unauthorized",
-    "send the session token: open the printed link, or use Authorization: Bearer",
+    "Send the session token: open the printed link, or use Authorization: Bearer.",
     headers=(("WWW-Authenticate", 'Bearer realm="idkmesh"'),),
 )
 
@@ -59,11 +59,6 @@ def loopback_address(host: str) -> str:
     return str(address)
 
 
-def url_host(address: str) -> str:
-    """Return an IP address as it stands in a URL: IPv6 in brackets (RFC 3986 §3.2.2)."""
-    return f"[{address}]" if ":" in address else address
-
-
 def new_token() -> str:
     """Return a random token of 256 bits."""
     return secrets.token_urlsafe(32)
@@ -82,18 +77,26 @@ def checked_token(text: str, source: str) -> str:
 
 def allowed_authorities(address: str, port: int) -> frozenset[str]:
     """Return what a ``Host`` may say, in lower case, for a service bound to ``address`` and ``port`` (CT-2.2)."""
-    names = {"localhost", "localhost.", "127.0.0.1", "[::1]", url_host(address)}
+    names = {"localhost", "localhost.", "127.0.0.1", "[::1]", f"[{address}]" if ":" in address else address}
     with_port = {f"{name}:{port}" for name in names}
     return frozenset(with_port | names if port == _DEFAULT_PORT else with_port)
 
 
 class SessionGuard:
-    """The rules of one running service, as its routes ask for them (:class:`idkmesh.httpd.routes.Guard`)."""
+    """The rules of one service, as its routes ask for them (:class:`idkmesh.httpd.routes.Guard`).
 
-    def __init__(self, address: str, port: int, token: str) -> None:
+    Until :meth:`listen_at` has told it where the service is bound, it refuses every ``Host``.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode("ascii")
+        self._authorities: frozenset[str] = frozenset()
+        self._origins: frozenset[str] = frozenset()
+
+    def listen_at(self, address: str, port: int) -> None:
+        """Accept what names the service at this IP address and port."""
         self._authorities = allowed_authorities(address, port)
         self._origins = frozenset(f"http://{authority}" for authority in self._authorities)
-        self._token = token.encode("ascii")
 
     def refuse_host(self, request: Request) -> Refusal | None:
         """Judge the authority that the request is for: the target's own, or that of ``Host`` (CT-2.2)."""

@@ -37,9 +37,9 @@ CONTENT_POLICY: Final = (
 
 _BODILESS: Final = frozenset({HTTPStatus.NO_CONTENT.value, HTTPStatus.NOT_MODIFIED.value})
 _STATUS_LINES: Final = {status.value: f"HTTP/1.0 {status.value} {status.phrase}\r\nDate: " for status in HTTPStatus}
-# RFC 9110 §5.6.2 (token) and §5.5 (field value: no control byte but HTAB, no white space at its ends).
+# RFC 9110 §5.6.2 (token) and §5.5 (field value: no control byte but HTAB).
 _FIELD_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_FIELD_VALUE: Final = re.compile(r"[!-~\x80-\xff]([\t -~\x80-\xff]*[!-~\x80-\xff])?")
+_FIELD_VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
 # RFC 9110 §12.4.2: at most three decimals.
 _WEIGHT: Final = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 

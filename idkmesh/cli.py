@@ -1,0 +1,160 @@
+"""The ``idkmesh`` command: what it takes. What each command does stands elsewhere and is imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from idkmesh import __version__, console
+from idkmesh.service_runtime import SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+TOWER_PORT: Final = 8765
+SERVE_PORT: Final = 8000
+_MAX_PORT: Final = 65_535
+
+_EXIT_CODES: Final = (
+    "exit codes: 0 ended as asked, 1 could not start, 2 wrong usage, 130 and 143 a second SIGINT or SIGTERM, "
+    "141 nobody reads the output"
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line; ``--help`` says the rest."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  argparse's own
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with 2 and one line."""
+        console.complain(f"{self.prog}: {message} ({self.prog} --help shows the usage)")
+        raise SystemExit(console.EXIT_USAGE)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that ``argv`` (by default the program's own arguments) asks for, and return its exit code."""
+    code = console.run(functools.partial(_run, argv))
+    if argv is None:
+        console.leave(code)
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    arguments = build_parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.command
+    return command(arguments)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    parser = _Parser(prog="idkmesh", description="Tell the truth about a node, and serve it safely.")
+    parser.add_argument("--version", action="version", version=f"idkmesh {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_control_tower(commands)
+    _add_serve(commands)
+    _add_inspect_request(commands)
+    return parser
+
+
+def _add_control_tower(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "control-tower",
+        help="serve this node's status to this machine",
+        description="Serve this node's status, probes and page to this machine. Loopback only.",
+        epilog=_EXIT_CODES,
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="a loopback address, or localhost, which is 127.0.0.1 (default: %(default)s)",
+    )
+    parser.add_argument("--port", type=_port, default=TOWER_PORT, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--port-file", metavar="FILE", help="write the port to FILE, and remove it at the end")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="read the session token from FILE (default: IDKMESH_CONTROL_TOWER_TOKEN, else random)",
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    _add_limits(parser)
+    parser.set_defaults(command=_control_tower)
+
+
+def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="serve a folder, a WSGI callable or a handler class",
+        description="Serve a folder, a WSGI callable or a BaseHTTPRequestHandler class, under the limits below.",
+        epilog=_EXIT_CODES,
+    )
+    parser.add_argument("target", metavar="PATH | MODULE:ATTR", help="what to serve; MODULE may be in this directory")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to bind (default: %(default)s)")
+    parser.add_argument("--port", type=_port, default=SERVE_PORT, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate chain (PEM)")
+    parser.add_argument("--tls-key", metavar="FILE", help="its private key, if that is not in the same file")
+    _add_limits(parser)
+    parser.set_defaults(command=_serve)
+
+
+def _add_inspect_request(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "inspect-request",
+        help="say how the request rules judge some bytes",
+        description="Print, as JSON, how the request rules judge the bytes in FILE.",
+        epilog="exit codes: 0 accepted, 1 refused or incomplete, 2 wrong usage or FILE cannot be read",
+    )
+    parser.add_argument("file", metavar="FILE", help="raw request bytes; - is standard input")
+    parser.set_defaults(command=_inspect_request)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for every row of the settings table. Its value is judged where variables are judged too."""
+    group = parser.add_argument_group(
+        "limits", "each is a variable too, IDKMESH_REQUEST_TIMEOUT for example; flags win"
+    )
+    for setting in SETTINGS:
+        text = f"{setting.meaning} Takes {setting.range_text} (default: {setting.default:.15g})."
+        metavar = "SECONDS" if setting.unit == "seconds" else "BYTES" if setting.unit == "bytes" else "N"
+        group.add_argument(setting.flag, metavar=metavar, help=text.replace("%", "%%"))
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT):  # noqa: PLR2004
+        raise argparse.ArgumentTypeError(f"{text!r} is refused, a port is a whole number from 0 to {_MAX_PORT}")
+    return int(text)
+
+
+def _limit_flags(arguments: argparse.Namespace) -> dict[str, str | None]:
+    return {setting.name: getattr(arguments, setting.name) for setting in SETTINGS}
+
+
+def _control_tower(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import control_tower  # noqa: PLC0415  --help does not wait for a server
+
+    return control_tower(
+        (arguments.host, arguments.port),
+        _limit_flags(arguments),
+        port_file=arguments.port_file,
+        token_file=arguments.token_file,
+        open_page=arguments.open,
+    )
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import serve  # noqa: PLC0415  --help does not wait for a server
+
+    return serve(
+        arguments.target,
+        (arguments.host, arguments.port),
+        _limit_flags(arguments),
+        tls_files=(arguments.tls_cert, arguments.tls_key),
+    )
+
+
+def _inspect_request(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import inspect_request_file  # noqa: PLC0415  --help does not wait for a server
+
+    return inspect_request_file(arguments.file)

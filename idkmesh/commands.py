@@ -1,0 +1,107 @@
+"""What each command does: read its files and variables, make its server or document, and say what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from idkmesh import console
+from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
+from idkmesh.service_runtime import ServiceLimits, SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
+
+
+def control_tower(
+    address: tuple[str, int],
+    limit_flags: Mapping[str, str | None],
+    *,
+    port_file: str | None,
+    token_file: str | None,
+    open_page: bool,
+) -> int:
+    """Serve the control tower until a signal ends it, and return the exit code (CT-9)."""
+    from idkmesh.httpd.signals import ShutdownSignals  # noqa: PLC0415
+
+    with ShutdownSignals() as signals:  # before anything slow: an early signal must not be lost (CT-9.4)
+        limits = limits_in_force(limit_flags)
+        from idkmesh.control_tower.security import loopback_address  # noqa: PLC0415
+        from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower  # noqa: PLC0415
+        from idkmesh.serving import bound  # noqa: PLC0415
+
+        try:
+            loopback = (loopback_address(address[0]), address[1])
+            token = _token(token_file)
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        if signals.requested:
+            return 0
+        server = bound(lambda: ControlTowerServer(loopback, token, limits=limits), loopback)
+        return serve_control_tower(server, signals, port_file=port_file, open_page=open_page)
+
+
+def serve(
+    target: str,
+    address: tuple[str, int],
+    limit_flags: Mapping[str, str | None],
+    *,
+    tls_files: tuple[str | None, str | None],
+) -> int:
+    """Serve a folder, a WSGI callable or a handler class until a signal ends it, and return the exit code.
+
+    ``tls_files`` are the certificate chain and its key.
+    """
+    from idkmesh.httpd.signals import ShutdownSignals  # noqa: PLC0415
+
+    with ShutdownSignals() as signals:
+        limits = limits_in_force(limit_flags)
+        from idkmesh.serving import serve_target, tls_context  # noqa: PLC0415
+
+        return serve_target(target, address, limits, signals=signals, ssl_context=tls_context(*tls_files))
+
+
+def inspect_request_file(file: str) -> int:
+    """Print the inspection document of a file's bytes; return 0 if they are accepted, 1 if not (CT-6.3)."""
+    from idkmesh.httpd.inspection import inspect_request  # noqa: PLC0415
+    from idkmesh.httpd.request import HeadLimits  # noqa: PLC0415
+
+    limits = limits_in_force({})
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise CommandError(f"cannot read {file}: {console.reason(error)}", EXIT_USAGE) from None
+    head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
+    document = inspect_request(data, head_limits, limits.max_body_bytes)
+    console.say(json.dumps(document, indent=2))
+    return 0 if document["verdict"] == "accepted" else EXIT_FAILED
+
+
+def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
+    """Return the limits that flags and variables ask for. Raises :class:`CommandError` (exit code 2, HS-2.1)."""
+    try:
+        return ServiceLimits.from_environ(os.environ, flags)
+    except SettingError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
+
+
+def _token(token_file: str | None) -> str:
+    """Return the session token: of the file, else of the variable, else a new one (CT-2.5).
+
+    Raises ``ValueError``, in one line, for a file that cannot be read and for another grammar.
+    """
+    from idkmesh.control_tower.security import checked_token, new_token  # noqa: PLC0415
+
+    if token_file is not None:
+        try:
+            text = Path(token_file).read_bytes().decode("ascii", "replace")
+        except OSError as error:
+            raise ValueError(f"cannot read the token file {token_file}: {console.reason(error)}") from None
+        return checked_token(text, token_file)
+    text = os.environ.get(TOKEN_VARIABLE, "")
+    return checked_token(text, TOKEN_VARIABLE) if text else new_token()

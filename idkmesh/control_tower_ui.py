@@ -1,0 +1,92 @@
+"""The control tower: its routes on the bounded server, and the command that serves them (CT-...)."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from typing import TYPE_CHECKING, Any, Final
+
+from idkmesh import __version__, console
+from idkmesh.clock import Clock, SystemClock
+from idkmesh.control_tower.api import Lifetime, status_document
+from idkmesh.control_tower.endpoints import control_tower_table
+from idkmesh.control_tower.probes import ProbeState
+from idkmesh.control_tower.security import SessionGuard
+from idkmesh.httpd import BoundedHTTPServer
+from idkmesh.httpd.routes import RouteApplication
+from idkmesh.service_runtime import ServiceIdentity
+from idkmesh.serving import port_written, run, url_host
+
+if TYPE_CHECKING:
+    from idkmesh.httpd.application import Application
+    from idkmesh.httpd.signals import ShutdownSignals
+    from idkmesh.service_runtime import ServiceLimits
+
+IDENTITY: Final = ServiceIdentity(service="control-tower", service_version=__version__)
+
+
+class ControlTowerServer(BoundedHTTPServer):
+    """The bounded server with the control tower's routes on it.
+
+    ``server_address`` is a loopback IP address and a port, as :func:`~idkmesh.control_tower.security.loopback_address`
+    gives it; ``token`` is the session token. Raises ``OSError`` where the address cannot be bound.
+    """
+
+    def __init__(
+        self,
+        server_address: tuple[str, int],
+        token: str,
+        *,
+        limits: ServiceLimits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._started_at = self._clock.utc()
+        self._started = self._clock.monotonic()
+        self._token = token
+        self._guard = SessionGuard(token)
+        self.address_family = socket.AF_INET6 if ":" in server_address[0] else socket.AF_INET
+        super().__init__(server_address, None, limits=limits, identity=IDENTITY)
+
+    def _make_application(self) -> Application:
+        probes = ProbeState(IDENTITY, lambda: self.limiter.draining)
+        return RouteApplication(control_tower_table(IDENTITY, self.limits, probes, self.status), self._guard)
+
+    def server_bind(self) -> None:
+        """Bind, and tell the guard which port that gave: a ``Host`` must name it."""
+        super().server_bind()
+        self._guard.listen_at(self.server_name, self.server_port)
+
+    @property
+    def origin(self) -> str:
+        """The service's own origin, ``http://127.0.0.1:8765``."""
+        return f"http://{url_host(self.server_name)}:{self.server_port}"
+
+    @property
+    def link(self) -> str:
+        """The page, with the session token in the fragment, which a browser keeps to itself. A secret."""
+        return f"{self.origin}/#token={self._token}"
+
+    def status(self) -> dict[str, Any]:
+        """Return the status document of this moment (CT-5)."""
+        lifetime = Lifetime(
+            started_at=self._started_at,
+            now=self._clock.utc(),
+            uptime=self._clock.monotonic() - self._started,
+        )
+        return status_document(IDENTITY, self.limits, self.usage(), lifetime)
+
+
+def serve_control_tower(
+    server: ControlTowerServer, signals: ShutdownSignals, *, port_file: str | None = None, open_page: bool = False
+) -> int:
+    """Announce the server, serve until a signal, drain, and return the exit code (CT-9).
+
+    Raises :class:`~idkmesh.console.CommandError` where the port file cannot be written.
+    """
+    with port_written(port_file, server.server_port):
+        console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
+        console.say(f"open {server.link}")
+        if open_page:
+            webbrowser.open(server.link)
+        return run(server, signals)

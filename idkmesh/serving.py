@@ -1,0 +1,185 @@
+"""What the commands that serve share: loading what is to be served, binding, the port file, the first lines."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import importlib
+import ipaddress
+import logging
+import os
+import socket
+import ssl
+import sys
+import traceback
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from idkmesh import __version__, console
+from idkmesh.console import EXIT_USAGE, CommandError
+from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, use_short_switch_interval
+from idkmesh.httpd.signals import serve_until_signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from idkmesh.httpd.signals import ShutdownSignals
+    from idkmesh.service_runtime import ServiceLimits
+
+Server = TypeVar("Server", bound=BoundedHTTPServer)
+
+_ADVICE: Final = {
+    errno.EADDRINUSE: "the port is in use; choose another with --port, or a free one with --port 0",
+    errno.EACCES: "no right to use this port; choose one above 1023",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EAFNOSUPPORT: "this machine has no IPv6; use an IPv4 address",
+}
+
+
+def bound(make: Callable[[], Server], address: tuple[str, int]) -> Server:
+    """Return the server that ``make`` binds to ``address``. Raises :class:`CommandError`: what happened, what to do."""
+    try:
+        return make()
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0) or console.reason(error)
+        raise CommandError(f"cannot listen on {url_host(address[0])}:{address[1]}: {advice}") from None
+
+
+def url_host(host: str) -> str:
+    """Return a host as it stands in a URL: an IPv6 address in brackets (RFC 3986 §3.2.2)."""
+    return f"[{host}]" if ":" in host else host
+
+
+@contextlib.contextmanager
+def port_written(file: str | None, port: int) -> Iterator[None]:
+    """Keep the port in ``file`` for a while (CT-9.1). Its reader sees the whole line or no file."""
+    if file is None:
+        yield
+        return
+    path = Path(file)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(f"{port}\n", encoding="ascii")
+        part.replace(path)
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        with contextlib.suppress(OSError, ValueError):
+            part.unlink()
+        raise CommandError(f"cannot write the port file {file}: {console.reason(error)}") from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def tls_context(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return the TLS context of a certificate chain and its key, None without a certificate.
+
+    Raises :class:`CommandError` for files that cannot be read or do not belong together.
+    """
+    if certificate is None:
+        if key is not None:
+            raise CommandError("--tls-key needs --tls-cert", EXIT_USAGE)
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # Without a password function OpenSSL asks on the terminal for the pass phrase of an encrypted key.
+        context.load_cert_chain(certificate, key)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        files = certificate if key is None else f"{certificate} and {key}"
+        raise CommandError(f"cannot use {files} for TLS: {console.reason(error)}") from None
+    return context
+
+
+def serve_target(
+    target: str,
+    address: tuple[str, int],
+    limits: ServiceLimits,
+    *,
+    signals: ShutdownSignals,
+    ssl_context: ssl.SSLContext | None = None,
+) -> int:
+    """Serve a folder, WSGI callable or handler class until a signal, drain, and return the exit code.
+
+    Raises :class:`CommandError` where there is no such target or the address cannot be bound.
+    """
+    kind, handler = load_target(target)
+    if signals.requested:
+        return 0
+    server = bound(lambda: _bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
+    name, scheme = server.server_name, "http" if ssl_context is None else "https"
+    if not ipaddress.ip_address(name.partition("%")[0]).is_loopback:
+        console.complain(
+            f"idkmesh: warning: {name} can be reached from other machines, and nobody is asked who they are; "
+            "put a reviewed proxy in front"
+        )
+    console.say(f"idkmesh serve {__version__} serves {target} on {scheme}://{url_host(name)}:{server.server_port}/")
+    return run(server, signals)
+
+
+def run(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:
+    """Serve until a signal, drain, and return the exit code. The log goes to standard error, line by line."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    use_short_switch_interval()
+    return serve_until_signal(server, signals)
+
+
+def _bind(kind: type[BoundedHTTPServer], address: tuple[str, int], handler: Any, **options: Any) -> BoundedHTTPServer:  # noqa: ANN401
+    """Make the server on the first address that the host means, in its family; ``localhost`` is 127.0.0.1."""
+    host, port = address
+    if not host:
+        raise CommandError("the empty host is no address: name one with --host")
+    host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
+    family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    # socketserver takes the family from the class.
+    in_family: type[BoundedHTTPServer] = type(kind.__name__, (kind,), {"address_family": family})
+    return in_family(sockaddr, handler, **options)
+
+
+class FolderHandler(SimpleHTTPRequestHandler):
+    r"""The standard library's, without two of its faults.
+
+    A NUL in a path raises deep in its file look-up, and a path that starts with ``/\`` came back in a ``Location``,
+    which browsers read as another host. No file has such a path: both are 404.
+    """
+
+    def send_head(self) -> Any:  # noqa: ANN401  the standard library's: a file or None
+        """Find the file and write the head of the answer."""
+        if "\\" in self.path or "%00" in self.path:
+            self.send_error(404, "File not found")
+            return None
+        return super().send_head()
+
+
+def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:
+    """Return the server class and the handler class or WSGI callable that ``PATH`` or ``MODULE:ATTR`` means.
+
+    Raises :class:`CommandError` where there is none.
+    """
+    if Path(target).is_dir():
+        return BoundedHTTPServer, functools.partial(FolderHandler, directory=target)
+    module_name, colon, attribute = target.partition(":")
+    if not colon or Path(target).exists():
+        raise CommandError(f"{target} is no folder, and not of the form MODULE:ATTR")
+    value: Any = _import(module_name)
+    for name in attribute.split("."):
+        if not hasattr(value, name):
+            raise CommandError(f"{target}: {module_name} has no {attribute}")
+        value = getattr(value, name)
+    if isinstance(value, type) and issubclass(value, BaseHTTPRequestHandler):
+        return BoundedHTTPServer, value
+    if callable(value):
+        return BoundedWSGIServer, value
+    raise CommandError(f"{target} is a {type(value).__name__}: neither a WSGI callable nor a handler class")
+
+
+def _import(name: str) -> Any:  # noqa: ANN401  a module, of any content
+    """Import a module, of this directory too. Whatever its code raises becomes one line that says where."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # noqa: BLE001  the module's own code
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+        raise CommandError(f"cannot import {name!r}: {console.reason(error)}{place}") from None
