@@ -30,7 +30,10 @@ can_install_packages() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&
 install_packages() {
     say "installing Debian packages: $*"
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get update && apt-get install --yes --no-install-recommends "$@"; } >/dev/null 2>&1
+    if ! log=$({ apt-get update && apt-get install --yes --no-install-recommends "$@"; } 2>&1); then
+        say "apt-get failed: $(printf '%s\n' "$log" | tail -n 1)"
+        return 1
+    fi
 }
 
 choose_python() {
