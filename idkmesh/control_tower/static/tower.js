@@ -191,7 +191,8 @@ function showRows(list, rows) {
 }
 
 function limitRow([key, value]) {
-  const name = key.replace(/_(seconds|bytes)$/, "").replaceAll("_", " ").replace("sse", "event stream");
+  const words = key.replace(/_(seconds|bytes)$/, "").replaceAll("_", " ").replace("sse", "event stream");
+  const name = words.replace(/^max (.*)$/, "$1, at most").replace("max stream", "age, at most");
   const label = name[0].toUpperCase() + name.slice(1);
   if (key.endsWith("_seconds")) {
     return [label, `${number(value)} s`];
