@@ -123,6 +123,10 @@ class Exchange:
                 self._admission.release()
         self._finish(remainder)
 
+    def cancel(self) -> None:
+        """Front: release the slot of an exchange that no worker has run."""
+        self._admission.release()
+
     def _fail(self) -> None:
         """Answer for a handler that raised: 500 where nothing has left, a cut where something has (HS-7.6)."""
         output = self.output

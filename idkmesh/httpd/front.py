@@ -78,6 +78,9 @@ class Front:
         self._deadlines = Deadlines()
         self._evictor = Evictor()
         self._doomed: list[Connection] = []
+        self._admitted: list[Exchange] = []
+        """What this turn has admitted. Handed over at its end: workers that ran during it would only take turns with
+        the front, at the price of two thread switches for each socket call."""
         self._flushed_at = 0.0
         self._machine_full = False
 
@@ -150,6 +153,8 @@ class Front:
                 self._ready(connection, now)
         self._take_back(now)
         self._expire(now)
+        if self._admitted:
+            self._submit(now)
         if self._limits.serial:
             self._listen_if_alone()
         for connection in self._doomed:
@@ -480,17 +485,25 @@ class Front:
         self._held[State.HANDLING][connection] = None
         if self._limits.serial:
             exchange.run()
-            return
-        try:
-            core.workers.submit(exchange.run)
-        except RuntimeError as error:
-            self._no_thread(connection, admission, error, now)
+        else:
+            self._admitted.append(exchange)
 
-    def _no_thread(self, connection: Connection, admission: Admission, error: RuntimeError, now: float) -> None:
-        admission.release()
-        self._core.log.once("no-thread", f"cannot start a worker: {error}; the request was answered 503")
+    def _submit(self, now: float) -> None:
+        """Give this turn's requests to the workers."""
+        for exchange in self._admitted:
+            try:
+                self._core.workers.submit(exchange.run)
+            except RuntimeError as error:
+                self._no_thread(exchange, error, now)
+        self._admitted.clear()
+
+    def _no_thread(self, exchange: Exchange, error: RuntimeError, now: float) -> None:
+        """Answer 503 for want of a thread; the slot comes back (HS-5.7)."""
+        exchange.cancel()
+        connection = exchange.connection
         del self._held[State.HANDLING][connection]
         connection.output = None
+        self._core.log.once("no-thread", f"cannot start a worker: {error}; the request was answered 503")
         self._refuse(connection, NO_THREAD, now)
 
     # --- answering -------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from idkmesh.httpd.exchange import current_exchange, failure_line
 from idkmesh.httpd.front import Front
 from idkmesh.httpd.handler import HandlerApplication, run_handler
 from idkmesh.httpd.wsgi import WSGIRunner
-from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -335,4 +335,8 @@ def _within_descriptors(limits: ServiceLimits) -> ServiceLimits:
     most = allowed - SPARE_DESCRIPTORS - limits.max_concurrent_requests
     if most >= limits.max_connections:
         return limits
-    return limits.replace(max_connections=max(most, 1))
+    try:
+        return limits.replace(max_connections=max(most, 1))
+    except SettingError as error:
+        msg = f"the limit of open files ({allowed}) leaves room for {most} connections; raise it (ulimit -n). {error}"
+        raise SettingError(msg) from None
