@@ -1,0 +1,195 @@
+"""Documents, published schemas, OpenAPI, and the files of the page, without a socket."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+import openapi_spec_validator
+import pytest
+
+from idkmesh.control_tower import assets
+from idkmesh.control_tower.api import Lifetime, probe_document, status_document, utc_text
+from idkmesh.control_tower.endpoints import control_tower_table
+from idkmesh.control_tower.openapi import openapi_document
+from idkmesh.control_tower.probes import ProbeState
+from idkmesh.httpd.inspection import inspect_request
+from idkmesh.httpd.request import HeadLimits, Refusal
+from idkmesh.httpd.responses import Response, error_document, problem_document
+from idkmesh.httpd.routes import RouteTable
+from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
+
+IDENTITY = ServiceIdentity(service="control-tower", service_version="9.9")
+NOW = datetime(2026, 11, 29, 12, 0, 0, 123456, tzinfo=UTC)
+USAGE = ServiceUsage(
+    in_flight=1,
+    connections=2,
+    sse_clients=0,
+    draining=False,
+    admitted_total=3,
+    overloaded_total=4,
+    draining_total=5,
+    refused_total=6,
+    timed_out_total=7,
+    evicted_total=8,
+)
+
+
+def status() -> dict[str, Any]:
+    return status_document(IDENTITY, ServiceLimits(), USAGE, Lifetime(started_at=NOW, now=NOW, uptime=1.23456))
+
+
+def table(*, draining: bool = False) -> RouteTable:
+    return control_tower_table(IDENTITY, ServiceLimits(), ProbeState(IDENTITY, lambda: draining), status)
+
+
+def validate(document: dict[str, Any], name: str) -> None:
+    checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
+    jsonschema.Draft202012Validator(assets.schema(name), format_checker=checker).validate(document)
+
+
+def described(document: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Return the members of a document that its schema does not describe."""
+    missing = []
+    properties = schema.get("properties", {})
+    for name, value in document.items():
+        if name not in properties:
+            missing.append(name)
+        elif isinstance(value, dict):
+            missing += described(value, properties[name])
+    return missing
+
+
+REFUSAL = Refusal(400, "invalid_request", "No.", reason="r", rfc="RFC 9112 1", offset=0)
+LIMITS = HeadLimits()
+
+
+@pytest.mark.parametrize(
+    ("document", "schema"),
+    [
+        (status(), "control-tower-status.json"),
+        (probe_document(IDENTITY, "ready"), "probe.json"),
+        (probe_document(IDENTITY, "not_ready", ["a"], ["b"]), "probe.json"),
+        (error_document(REFUSAL), "error.json"),
+        (problem_document(REFUSAL), "problem.json"),
+        (inspect_request(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", LIMITS, 10), "http-request-inspection.json"),
+        (inspect_request(b"GET / HTTP/1.1\r\n\r\n", LIMITS, 10), "http-request-inspection.json"),
+        (inspect_request(b"GET /", LIMITS, 10), "http-request-inspection.json"),
+        (
+            inspect_request(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\nabc", LIMITS, 10),
+            "http-request-inspection.json",
+        ),
+    ],
+)
+def test_documents_are_what_their_schemas_say(document: dict[str, Any], schema: str) -> None:
+    """CT-5.1, CT-6.2, CT-7.3: valid, and no member is left undescribed."""
+    validate(document, schema)
+    assert described(document, assets.schema(schema)) == []
+
+
+def test_status_document() -> None:
+    """CT-5.1: kind, version, times as labels, uptime in seconds."""
+    document = status()
+    assert document["kind"] == "idkmesh-control-tower-status"
+    assert document["schema_version"] == "0.1"
+    assert document["started_at"] == "2026-11-29T12:00:00.123Z"
+    assert document["uptime_seconds"] == 1.235
+    assert document["service"] == {"name": "control-tower", "version": "9.9", "mode": "local", "read_only": True}
+    limits = document["operations"]["limits"]
+    assert limits["request_timeout_seconds"] == 10
+    assert limits["max_request_line_bytes"] == 65_536
+    assert limits["keep_alive"] is False
+    assert limits["rate_limiting"] == "not_implemented"
+    assert document["operations"]["usage"]["evicted_total"] == 8
+
+
+def test_operations_are_optional() -> None:
+    """CT-5.4: an addition is no new version: limits and usage may be missing, and more may come."""
+    document = status()
+    document["operations"] = {"something_new": 1}
+    document["another"] = 2
+    validate(document, "control-tower-status.json")
+
+
+def test_times_are_rfc_3339() -> None:
+    """CT-5.1: UTC with Z."""
+    assert utc_text(NOW) == "2026-11-29T12:00:00.123Z"
+
+
+def test_every_schema_is_published_and_valid() -> None:
+    """CT-7.2: the list and the folder are the same, and each file is a JSON Schema."""
+    carried = {entry.name for entry in (files("idkmesh") / "schemas").iterdir() if entry.name.endswith(".json")}
+    assert carried == set(assets.SCHEMA_NAMES)
+    for name in assets.SCHEMA_NAMES:
+        jsonschema.Draft202012Validator.check_schema(assets.schema(name))
+
+
+def test_openapi_document_is_valid_and_complete() -> None:
+    """CT-3.1, CT-7.1: OpenAPI 3.1 from the table that serves, every row and method in it."""
+    served = table()
+    schemas = {name: assets.schema(name) for name in assets.SCHEMA_NAMES}
+    document = openapi_document(served, "9.9", schemas)
+    openapi_spec_validator.validate(document)
+    assert document["openapi"] == "3.1.0"
+    for route in served.routes:
+        for method in route.methods():
+            assert method.lower() in document["paths"][route.path]
+    for probe in served.probes:
+        assert {"get", "head"} <= document["paths"][probe.path].keys()
+    operations = [row["operationId"] for path in document["paths"].values() for row in path.values() if "operationId" in row]
+    assert len(operations) == len(set(operations))
+
+
+def test_openapi_says_which_paths_need_the_token() -> None:
+    """CT-2.4: exactly those under /api/."""
+    document = openapi_document(table(), "9.9", {})
+    for path, item in document["paths"].items():
+        for operation in (item[method] for method in ("get", "head", "post") if method in item):
+            assert bool(operation["security"]) is path.startswith("/api/")
+
+
+def test_probes_hold_and_tell_of_a_drain() -> None:
+    """CT-4.2 to CT-4.4: liveness holds; readiness and startup are 503 from the first moment."""
+    ready, draining = table(), table(draining=True)
+    for path in ("/healthz", "/livez"):
+        for state in (ready, draining):
+            probe = state.probe(path)
+            assert probe is not None
+            answer = probe.verdict()
+            assert isinstance(answer, Response)
+            assert (answer.status, answer.body, answer.content_type) == (200, b"ok", "text/plain; charset=utf-8")
+    for path in ("/readyz", "/startupz"):
+        probe = ready.probe(path)
+        assert probe is not None
+        answer = probe.verdict()
+        assert isinstance(answer, Response)
+        assert json.loads(answer.body)["status"] == "ready"
+        probe = draining.probe(path)
+        assert probe is not None
+        answer = probe.verdict()
+        assert isinstance(answer, Refusal)
+        assert (answer.status, answer.code) == (503, "shutting_down")
+
+
+def test_the_page_names_only_files_that_are_served() -> None:
+    """CT-8.1: every asset is there, and nothing comes from elsewhere."""
+    page = assets.static_bytes(assets.PAGE).decode()
+    named = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert {name.removeprefix("/static/") for name in named} == set(assets.STATIC_TYPES)
+    carried = {entry.name for entry in (files("idkmesh.control_tower") / "static").iterdir()}
+    assert carried == {*assets.STATIC_TYPES, assets.PAGE}
+    for name in (assets.PAGE, *assets.STATIC_TYPES):
+        text = assets.static_bytes(name).decode()
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), f"{name} names another origin"
+
+
+def test_the_page_has_nothing_inline_and_no_markup_from_strings() -> None:
+    """CT-2.8, CT-8.1: what the policy forbids does not stand in the files."""
+    page = assets.static_bytes(assets.PAGE).decode()
+    assert not re.search(r"<style|style=|\son\w+=|<script(?![^>]*\bsrc=)", page)
+    script = assets.static_bytes("tower.js").decode()
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script)
