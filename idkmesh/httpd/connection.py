@@ -117,11 +117,11 @@ class Connection:
         "state",
         "status",
         "unread",
-        "written",
         "writing_since",
+        "written",
     )
 
-    def __init__(self, sock: socket.socket, address: Any, now: float, state: State) -> None:  # noqa: ANN401 (a family's own)
+    def __init__(self, sock: socket.socket, address: Any, now: float, state: State) -> None:
         """Start in HANDSHAKE or READING_HEAD, at `now`."""
         self.sock = sock
         self.address = address
@@ -165,5 +165,5 @@ class Connection:
 
 
 def body_deadline(now: float, length: int, request_timeout: float) -> float:
-    """The instant by which a body of `length` declared bytes must be complete (HS-4.3)."""
+    """Return the instant by which a body of `length` declared bytes must be complete (HS-4.3)."""
     return now + request_timeout + length / BODY_BYTES_PER_SECOND

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import email.utils
 import os
 import time
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Core:
     """The parts of one server. The plain counters belong to the front; the limiter and the budget are thread-safe."""
 
-    def __init__(self, server: Any, limits: ServiceLimits, identity: ServiceIdentity) -> None:  # noqa: ANN401
+    def __init__(self, server: Any, limits: ServiceLimits, identity: ServiceIdentity) -> None:
         """Make the parts; `server` is what handlers know as ``self.server``."""
         self.server = server
         self.limits = limits
@@ -73,7 +73,7 @@ class Core:
             self._date_second = second
         return self._date
 
-    def verified(self, sock: socket.socket, address: Any) -> bool:  # noqa: ANN401
+    def verified(self, sock: socket.socket, address: Any) -> bool:
         """Ask the program whether it takes this connection; what it raises is told and counts as no."""
         try:
             return self.verify is None or self.verify(sock, address)
@@ -110,7 +110,7 @@ class Core:
         address = connection.address
         self.log.write(
             access_log_line(
-                time=datetime.datetime.now(tz=datetime.UTC),
+                time=dt.datetime.now(tz=dt.UTC),
                 request_id=connection.request_id,
                 method=request.method if request is not None else "",
                 target=request.target if request is not None else "",

@@ -58,7 +58,7 @@ class Exchange:
 
     __slots__ = ("_admission", "_service", "connection", "output", "server")
 
-    def __init__(self, service: Service, connection: Connection, admission: Admission, server: Any) -> None:  # noqa: ANN401
+    def __init__(self, service: Service, connection: Connection, admission: Admission, server: Any) -> None:
         """Take over `connection`, whose request is complete; `server` is what handlers know as ``self.server``."""
         self._service = service
         self._admission = admission
@@ -84,7 +84,7 @@ class Exchange:
         return connection.body
 
     @property
-    def client_address(self) -> Any:  # noqa: ANN401 (a tuple, or a text for AF_UNIX)
+    def client_address(self) -> Any:
         """Address of the peer, as accept(2) gave it."""
         return self.connection.address
 
@@ -138,9 +138,7 @@ class Exchange:
         elif not output.broken:
             output.discard()
             output.write_whole(
-                self._service.renderer.render_refusal(
-                    INTERNAL_ERROR, self.request, self.request_id, self.http_date
-                ),
+                self._service.renderer.render_refusal(INTERNAL_ERROR, self.request, self.request_id, self.http_date),
                 INTERNAL_ERROR.status,
             )
 

@@ -11,15 +11,14 @@ Laws
 from __future__ import annotations
 
 import collections
-import errno
 import selectors
 import socket
 import ssl
 import time
-from logging import WARNING
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from idkmesh.httpd import tls
+from idkmesh.httpd.acceptor import PAUSE_SECONDS, Acceptor
 from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, READING, Connection, Event, State, body_deadline
 from idkmesh.httpd.deadlines import Deadlines
 from idkmesh.httpd.eviction import RESERVE, Evictor
@@ -29,11 +28,10 @@ from idkmesh.httpd.output import FLUSH_SECONDS
 from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD, OUT_OF_MEMORY, TOO_SLOW
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
 from idkmesh.httpd.responses import Response
-from idkmesh.service_runtime import Admission, Denial, safe_request_id
+from idkmesh.httpd.wakeup import WakeUp
+from idkmesh.service_runtime import Denial, safe_request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.core import Core
 
@@ -41,10 +39,6 @@ READ_BYTES = 64 * 1024
 BODY_READ_BYTES = 256 * 1024
 WRITE_TURN_BYTES = 1024 * 1024
 """The most that one connection is sent before the others have their turn."""
-ACCEPTS_PER_TURN = 1024
-MACHINE_FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-ACCEPT_PAUSE = 0.1
-"""Seconds between two tries while the machine is full (HS-4.8)."""
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -57,23 +51,16 @@ class Front:
         """Serve `application` to whoever connects to `listener`, which must not block."""
         self._core = core
         self._listener = listener
-        self._accept: Callable[[], tuple[int, Any]] = listener._accept  # type: ignore[attr-defined]  # noqa: SLF001
-        self._family, self._type, self._proto = listener.family, listener.type, listener.proto
         self._application = application
         limits = core.limits
         self._limits = limits
         self._head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
         self._near_full = limits.max_connections - max(1, int(limits.max_connections * RESERVE))
         self._selector = selectors.DefaultSelector()
-        self._wake_receiver, self._wake_sender = socket.socketpair()
-        self._wake_receiver.setblocking(False)
-        self._wake_sender.setblocking(False)
-        self._woken = False
+        self._wake_up = WakeUp()
         self._returned: collections.deque[Connection] = collections.deque()
-        self._selector.register(self._wake_receiver, selectors.EVENT_READ, None)
-        self._accepting_from = 0.0
-        self._may_listen = False
-        self._listening = False
+        self._selector.register(self._wake_up.receiver, selectors.EVENT_READ, None)
+        self.acceptor = Acceptor(core, listener, self._selector, self._make_room)
         self._held: dict[State, dict[Connection, None]] = {state: {} for state in State}
         self._deadlines = Deadlines()
         self._evictor = Evictor()
@@ -82,18 +69,12 @@ class Front:
         """What this turn has admitted. Handed over at its end: workers that ran during it would only take turns with
         the front, at the price of two thread switches for each socket call."""
         self._flushed_at = 0.0
-        self._machine_full = False
 
     # --- for other threads and signal handlers ---------------------------------------------------------------------
 
     def wake(self) -> None:
         """End the front's wait. Safe in any thread and in a signal handler."""
-        if not self._woken:
-            self._woken = True
-            try:
-                self._wake_sender.send(b"\0")
-            except OSError:
-                return  # the buffer is full of wake-ups, or the front is gone
+        self._wake_up.wake()
 
     def give_back(self, connection: Connection) -> None:
         """Worker: return a connection; one that is closed needs no hurry unless somebody waits for it."""
@@ -101,74 +82,35 @@ class Front:
         if connection.state is not State.CLOSED or self._core.attentive:
             self.wake()
 
-    @property
-    def idle(self) -> bool:
-        """Whether no connection is open."""
-        return self._core.connections == 0
-
     # --- the loop --------------------------------------------------------------------------------------------------
-
-    def listen(self) -> None:
-        """Begin to accept."""
-        self._may_listen = True
-        self._register_listener()
-
-    def stop_listening(self) -> None:
-        """Stop accepting; what waits in the accept queue stays there."""
-        self._may_listen = False
-        self._accepting_from = 0.0
-        self._unregister_listener()
-
-    def _register_listener(self) -> None:
-        if not self._listening:
-            self._selector.register(self._listener, selectors.EVENT_READ, self._listener)
-            self._listening = True
-
-    def _unregister_listener(self) -> None:
-        if self._listening:
-            self._selector.unregister(self._listener)
-            self._listening = False
 
     def turn(self, timeout: float) -> None:
         """Wait at most `timeout` seconds for something to do, and do it."""
         now = time.monotonic()
         events = self._selector.select(self._wait(now, timeout))
         now = time.monotonic()
-        listening = False
-        for key, _ in events:
-            if key.data is self._listener:
-                listening = True
-                self._accept_all(now)
+        ready = [key.data for key, _ in events]
+        if self._listener in ready:
+            ready.remove(self._listener)
+            self._accept(now)
         self._take_back(now)
         handshakes = tls.HANDSHAKES_PER_TURN
-        for key, _ in events:
-            connection = key.data
+        for connection in ready:
             if connection is None:
-                self._drain_wake_up()
-            elif connection is not self._listener or not listening:
-                if connection.state is State.HANDSHAKE:
-                    if handshakes == 0:
-                        continue  # still readable: its turn comes
-                    handshakes -= 1
+                self._wake_up.clear()
+            elif connection.state is not State.HANDSHAKE:
                 self._ready(connection, now)
+            elif handshakes:
+                handshakes -= 1
+                self._handshake(connection, now)
         self._take_back(now)
         self._expire(now)
         if self._admitted:
             self._submit(now)
-        if self._limits.serial:
-            self._listen_if_alone()
+        self.acceptor.settle(now)
         for connection in self._doomed:
             close(connection.sock)
         self._doomed.clear()
-
-    def _listen_if_alone(self) -> None:
-        """Serial profile: accept only while no connection is open; the others wait in the backlog."""
-        if not self._may_listen:
-            return
-        if self._core.connections:
-            self._unregister_listener()
-        else:
-            self._register_listener()
 
     def _wait(self, now: float, timeout: float) -> float:
         until = self._deadlines.wait(now)
@@ -176,18 +118,9 @@ class Front:
             timeout = min(timeout, until)
         if self._held[State.HANDLING]:
             timeout = min(timeout, FLUSH_SECONDS)
-        if self._accepting_from:
-            timeout = min(timeout, ACCEPT_PAUSE)
+        if self.acceptor.paused:
+            timeout = min(timeout, PAUSE_SECONDS)
         return 0.0 if self._returned else timeout
-
-    def _drain_wake_up(self) -> None:
-        # In this order: a byte written after the mark is cleared is read by the next turn (a lost wake-up otherwise).
-        try:
-            while len(self._wake_receiver.recv(4096)) == 4096:  # noqa: PLR2004 (a full read: there may be more)
-                pass
-        except BlockingIOError:
-            pass
-        self._woken = False
 
     def _expire(self, now: float) -> None:
         for connection in self._deadlines.due(now):
@@ -199,9 +132,6 @@ class Front:
                 output = connection.output
                 if output is not None:
                     output.flush_if_old(now)
-        if self._accepting_from and now >= self._accepting_from:
-            self._accepting_from = 0.0
-            self._register_listener()
 
     def _overdue(self, connection: Connection, now: float) -> None:
         state = connection.state
@@ -218,71 +148,19 @@ class Front:
 
     # --- accepting -------------------------------------------------------------------------------------------------
 
-    def _accept_all(self, now: float) -> None:
-        fresh = self._accept_waiting(now)
-        for connection in fresh:
+    def _accept(self, now: float) -> None:
+        for connection in self.acceptor.accept(now):
             if connection.state is State.HANDSHAKE:
                 self._hold(connection, now + self._limits.request_timeout)
-            elif connection.state is State.READING_HEAD:
+            else:
                 self._read_first(connection, now)
-
-    def _accept_waiting(self, now: float) -> list[Connection]:
-        """Accept until nobody waits (one at a time in the serial profile)."""
-        core = self._core
-        fresh: list[Connection] = []
-        most = 1 if self._limits.serial else ACCEPTS_PER_TURN
-        while len(fresh) < most:
-            try:
-                descriptor, address = self._accept()
-            except BlockingIOError:
-                self._machine_full = False
-                break
-            except ConnectionAbortedError:
-                continue
-            except OSError as error:
-                if error.errno not in MACHINE_FULL:
-                    raise
-                self._pause(error, now)
-                break
-            if core.connections >= self._near_full and not self._make_room(now):
-                socket.close(descriptor)
-                core.evicted += 1
-                continue
-            connection = self._admit_connection(descriptor, address, now)
-            if connection is not None:
-                fresh.append(connection)
-        return fresh
-
-    def _admit_connection(self, descriptor: int, address: Any, now: float) -> Connection | None:  # noqa: ANN401
-        sock = socket.socket(self._family, self._type, self._proto, fileno=descriptor)
-        sock.setblocking(False)
-        core = self._core
-        core.connections += 1
-        core.accepted += 1
-        if core.verify is not None and not core.verified(sock, address):
-            core.connections -= 1
-            sock.close()
-            return None
-        if core.tls is None:
-            return Connection(sock, address, now, State.READING_HEAD)
-        try:
-            return Connection(tls.wrap(core.tls, sock), address, now, State.HANDSHAKE)
-        except (OSError, ValueError):  # it has gone already
-            core.connections -= 1
-            sock.close()
-            return None
-
-    def _pause(self, error: OSError, now: float) -> None:
-        if not self._machine_full:
-            self._core.log.write(f"cannot accept a connection: {error.strerror}; trying again each {ACCEPT_PAUSE} s", WARNING)
-            self._machine_full = True
-        self._unregister_listener()
-        self._accepting_from = now + ACCEPT_PAUSE
 
     def _make_room(self, now: float) -> bool:
         """Evict whoever must give way to one newcomer; say whether there is room (HS-8.1, HS-8.2)."""
-        self._take_back(now)
         core = self._core
+        if core.connections < self._near_full:
+            return True
+        self._take_back(now)
         if core.connections < self._near_full:
             return True
         full = core.connections >= self._limits.max_connections
@@ -305,8 +183,6 @@ class Front:
             self._write(connection, now)
         elif state is State.LINGERING:
             self._discard(connection)
-        elif state is State.HANDSHAKE:
-            self._handshake(connection, now)
 
     def _handshake(self, connection: Connection, now: float) -> None:
         outcome = tls.handshake(connection.sock)  # type: ignore[arg-type]  # a socket in HANDSHAKE is an SSLSocket
@@ -445,7 +321,7 @@ class Front:
             if not data:
                 self._refuse(connection, INCOMPLETE, now)
                 return
-            connection.body += data  # type: ignore[operator]  # a bytearray from _begin_body on
+            connection.body += data
             connection.body_missing -= len(data)
             connection.progress_at = now
             if not self._charge_body(connection, now):
@@ -707,8 +583,7 @@ class Front:
             close(connection.sock)
         self._doomed.clear()
         self._selector.close()
-        self._wake_receiver.close()
-        self._wake_sender.close()
+        self._wake_up.close()
 
 
 def _has_pending(sock: socket.socket) -> bool:

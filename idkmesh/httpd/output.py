@@ -38,8 +38,11 @@ MEMORY_BYTES = 256 * 1024
 class Readable(Protocol):
     """An open file: what `shutil.copyfileobj` takes as its source."""
 
-    def fileno(self) -> int: ...
-    def tell(self) -> int: ...
+    def fileno(self) -> int:
+        """Return the descriptor."""
+
+    def tell(self) -> int:
+        """Return where the next read begins."""
 
 
 class Output:

@@ -60,8 +60,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
     def __init__(  # noqa: PLR0913 (the standard library's three, and what a limit cannot express)
         self,
-        server_address: Any,  # noqa: ANN401 (a family's own)
-        RequestHandlerClass: Any,  # noqa: ANN401, N803 (the standard library's name; a class or a partial of one)
+        server_address: Any,
+        RequestHandlerClass: Any,  # noqa: N803 (the standard library's name; a class or a partial of one)
         bind_and_activate: bool = True,  # noqa: FBT001, FBT002 (the standard signature)
         *,
         limits: ServiceLimits | None = None,
@@ -119,17 +119,14 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         if os.name == "nt":
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)  # type: ignore[attr-defined]
         socketserver.TCPServer.server_bind(self)
-        address = self.server_address
-        if isinstance(address, tuple):
-            self.server_name, self.server_port = str(address[0]), address[1]
-        else:
-            self.server_name, self.server_port = str(address), 0
+        address: Any = self.server_address  # a text for AF_UNIX
+        self.server_name, self.server_port = address[:2] if isinstance(address, tuple) else (str(address), 0)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+    def finish_request(self, request: Any, client_address: Any) -> None:
         """Run the handler class on one request. In a worker; `request` is the handler's socket."""
         run_handler(self.RequestHandlerClass, request, client_address, self, self._core.log)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """Log the exception that is being handled, in one line."""
         self._core.log.write(failure_line(), ERROR)
 
@@ -139,7 +136,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         `service_actions` is called at least every `poll_interval` seconds.
         """
         with self._running() as front:
-            front.listen()
+            front.acceptor.start()
             while not self._stop:
                 front.turn(poll_interval)
                 self.service_actions()
@@ -154,11 +151,11 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         deadline = time.monotonic() + min(limits) if limits else float("inf")
         with self._running() as front:
             self._core.attentive = True
-            front.listen()
+            front.acceptor.start()
             core = self._core
             while core.accepted == core.handled and time.monotonic() < deadline:
                 front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
-            front.stop_listening()
+            front.acceptor.stop()
             if core.accepted == core.handled:
                 self.handle_timeout()
             while core.connections:
@@ -211,7 +208,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
     # --- the loop --------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _running(self) -> Any:  # noqa: ANN401 (a generator of one front)
+    def _running(self) -> Any:
         """Make this thread the front."""
         with self._state:
             if self._front_thread is not None:
@@ -231,7 +228,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         if isinstance(self.socket, ssl.SSLSocket):
             # The caller wrapped the listener. Its accept would do the handshake, and wait for it.
             self._core.tls = self.socket.context
-        self.socket.setblocking(False)
+        self.socket.settimeout(0)
         if self.socket.family in (socket.AF_INET, socket.AF_INET6):
             with contextlib.suppress(OSError):  # accepted sockets inherit it where the system allows
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -244,14 +241,14 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         core.limiter.begin_drain()
         deadline = time.monotonic() + core.limits.drain_timeout
         core.linger_until = deadline + LINGER_AT_END
-        front.listen()
+        front.acceptor.start()
         front.turn(0.0)
         while front.busy and time.monotonic() < deadline:
             front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
             self.service_actions()
         end = min(time.monotonic() + LINGER_AT_END, core.linger_until)
         front.turn(0.0)  # whoever waits in the accept queue is answered before the listener closes
-        front.stop_listening()
+        front.acceptor.stop()
         while front.busy + front.lingering > len(front.handling()) and time.monotonic() < end:
             front.turn(0.05)
         self._drained = True
@@ -277,10 +274,10 @@ class BoundedWSGIServer(BoundedHTTPServer):
 
     def __init__(
         self,
-        server_address: Any,  # noqa: ANN401 (a family's own)
+        server_address: Any,
         app: WSGIApplication,
         bind_and_activate: bool = True,  # noqa: FBT001, FBT002 (as the base class)
-        **options: Any,  # noqa: ANN401 (the base class's keywords)
+        **options: Any,
     ) -> None:
         """Serve `app`; the other arguments are :class:`BoundedHTTPServer`'s."""
         self._runner = WSGIRunner(app)

@@ -1,0 +1,134 @@
+"""The listener: when it is watched, and how connections come out of it.
+
+Laws
+    * It accepts until nobody waits, before the front does anything else: the backlog is short (HS-5.8).
+    * A full machine (EMFILE and its kin) is told once and tried again after a pause (HS-4.8). Any other error of accept
+      is a fault and propagates.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+from logging import WARNING
+from typing import TYPE_CHECKING, Any, Final
+
+from idkmesh.httpd import tls
+from idkmesh.httpd.connection import Connection, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from idkmesh.httpd.core import Core
+
+ACCEPTS_PER_TURN: Final = 1024
+"""Bounds a turn in which newcomers arrive as fast as they are accepted."""
+MACHINE_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+PAUSE_SECONDS: Final = 0.1
+
+
+class Acceptor:
+    """Accepts connections on one listening socket, for the front that watches it with `selector`."""
+
+    def __init__(
+        self,
+        core: Core,
+        listener: socket.socket,
+        selector: selectors.BaseSelector,
+        make_room: Callable[[float], bool],
+    ) -> None:
+        """Do not listen yet; `make_room(now)` says whether one more connection may come, and may evict for it."""
+        self.listener = listener
+        self._core = core
+        self._selector = selector
+        self._make_room = make_room
+        self._accept: Callable[[], tuple[int, Any]] = listener._accept  # type: ignore[attr-defined]  # noqa: SLF001  accept() would make a second socket object, or do a TLS handshake
+        self._family, self._type, self._proto = listener.family, listener.type, listener.proto
+        self._serial = core.limits.serial
+        self._wanted = False
+        self._watched = False
+        self._resume_at = 0.0
+        self._full = False
+
+    @property
+    def paused(self) -> bool:
+        """Whether the machine is full and the next try is still to come."""
+        return self._resume_at > 0.0
+
+    def start(self) -> None:
+        """Watch the listener."""
+        self._wanted = True
+        self._watch(on=True)
+
+    def stop(self) -> None:
+        """Leave who waits in the accept queue there."""
+        self._wanted = False
+        self._resume_at = 0.0
+        self._watch(on=False)
+
+    def settle(self, now: float) -> None:
+        """At the end of a turn: go on after a pause; in the serial profile accept only while nobody is served."""
+        if self._resume_at and now >= self._resume_at:
+            self._resume_at = 0.0
+            self._watch(on=self._wanted)
+        if self._serial and self._wanted and not self._resume_at:
+            self._watch(on=self._core.connections == 0)
+
+    def accept(self, now: float) -> list[Connection]:
+        """Accept whoever waits (one in the serial profile)."""
+        fresh: list[Connection] = []
+        most = 1 if self._serial else ACCEPTS_PER_TURN
+        while len(fresh) < most:
+            try:
+                descriptor, address = self._accept()
+            except BlockingIOError:
+                self._full = False
+                break
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                if error.errno not in MACHINE_FULL:
+                    raise
+                self._pause(error, now)
+                break
+            if not self._make_room(now):
+                socket.close(descriptor)
+                self._core.evicted += 1
+                continue
+            connection = self._welcome(descriptor, address, now)
+            if connection is not None:
+                fresh.append(connection)
+        return fresh
+
+    def _welcome(self, descriptor: int, address: Any, now: float) -> Connection | None:
+        sock = socket.socket(self._family, self._type, self._proto, fileno=descriptor)
+        sock.settimeout(0)
+        core = self._core
+        core.accepted += 1
+        if core.verify is None or core.verified(sock, address):
+            core.connections += 1
+            if core.tls is None:
+                return Connection(sock, address, now, State.READING_HEAD)
+            try:
+                return Connection(tls.wrap(core.tls, sock), address, now, State.HANDSHAKE)
+            except (OSError, ValueError):  # it has left already
+                core.connections -= 1
+        sock.close()
+        return None
+
+    def _pause(self, error: OSError, now: float) -> None:
+        if not self._full:
+            self._full = True
+            self._core.log.write(
+                f"cannot accept a connection: {error.strerror}; trying again every {PAUSE_SECONDS} s", WARNING
+            )
+        self._watch(on=False)
+        self._resume_at = now + PAUSE_SECONDS
+
+    def _watch(self, *, on: bool) -> None:
+        if on and not self._watched:
+            self._selector.register(self.listener, selectors.EVENT_READ, self.listener)
+        elif self._watched and not on:
+            self._selector.unregister(self.listener)
+        self._watched = on
