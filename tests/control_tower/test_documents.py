@@ -140,7 +140,9 @@ def test_openapi_document_is_valid_and_complete() -> None:
             assert method.lower() in document["paths"][route.path]
     for probe in served.probes:
         assert {"get", "head"} <= document["paths"][probe.path].keys()
-    operations = [row["operationId"] for path in document["paths"].values() for row in path.values() if "operationId" in row]
+    operations = [
+        row["operationId"] for path in document["paths"].values() for row in path.values() if "operationId" in row
+    ]
     assert len(operations) == len(set(operations))
 
 
