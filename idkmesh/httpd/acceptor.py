@@ -104,6 +104,8 @@ class Acceptor:
     def _welcome(self, descriptor: int, address: Any, now: float) -> Connection | None:
         sock = socket.socket(self._family, self._type, self._proto, fileno=descriptor)
         sock.settimeout(0)
+        if not address:  # AF_UNIX: the peer has none, and handlers take its first item for their log
+            address = ("", 0)
         core = self._core
         core.accepted += 1
         if core.verify is None or core.verified(sock, address):

@@ -69,6 +69,7 @@ class Front:
         """What this turn has admitted. Handed over at its end: workers that ran during it would only take turns with
         the front, at the price of two thread switches for each socket call."""
         self._flushed_at = 0.0
+        self._closed = False
 
     # --- for other threads and signal handlers ---------------------------------------------------------------------
 
@@ -79,6 +80,9 @@ class Front:
     def give_back(self, connection: Connection) -> None:
         """Worker: return a connection; one that is closed needs no hurry unless somebody waits for it."""
         self._returned.append(connection)
+        if self._closed:  # the drain has abandoned it, and nobody takes it back
+            self._discard_returned()
+            return
         if connection.state is not State.CLOSED or self._core.attentive:
             self.wake()
 
@@ -575,6 +579,7 @@ class Front:
 
     def close(self) -> None:
         """Close every connection that is not in a worker, and the loop's own descriptors."""
+        self._take_back(time.monotonic())
         for state, held in self._held.items():
             if state is not State.HANDLING:
                 for connection in list(held):
@@ -584,6 +589,20 @@ class Front:
         self._doomed.clear()
         self._selector.close()
         self._wake_up.close()
+        self._closed = True
+        self._discard_returned()
+
+    def _discard_returned(self) -> None:
+        """Close what comes back when there is no loop any more. By whichever thread: popping is atomic."""
+        while True:
+            try:
+                connection = self._returned.popleft()
+            except IndexError:
+                return
+            if connection.outbox is not None:
+                connection.outbox.close()
+            if connection.state is not State.CLOSED:
+                close(connection.sock)
 
 
 def _has_pending(sock: socket.socket) -> bool:

@@ -135,6 +135,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
         `service_actions` is called at least every `poll_interval` seconds.
         """
+        if self._closed:
+            return  # closed by another thread before this one came here
         with self._running() as front:
             front.acceptor.start()
             while not self._stop:
@@ -196,6 +198,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
             msg = "server_close() waits for handlers to end: call it after serve_forever(), not in a handler"
             raise RuntimeError(msg)
         self._closed = True
+        self.shutdown()
         if self._front is not None:
             if not self._drained:
                 with self._running() as front:
