@@ -25,7 +25,7 @@ _EXIT_CODES: Final = (
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line; ``--help`` says the rest."""
 
-    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  argparse's own
+    def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
@@ -122,7 +122,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT):  # noqa: PLR2004
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT):
         raise argparse.ArgumentTypeError(f"{text!r} is refused, a port is a whole number from 0 to {_MAX_PORT}")
     return int(text)
 
@@ -132,7 +132,7 @@ def _limit_flags(arguments: argparse.Namespace) -> dict[str, str | None]:
 
 
 def _control_tower(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import control_tower  # noqa: PLC0415  --help does not wait for a server
+    from idkmesh.commands import control_tower
 
     return control_tower(
         (arguments.host, arguments.port),
@@ -144,7 +144,7 @@ def _control_tower(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import serve  # noqa: PLC0415  --help does not wait for a server
+    from idkmesh.commands import serve
 
     return serve(
         arguments.target,
@@ -155,6 +155,6 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _inspect_request(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import inspect_request_file  # noqa: PLC0415  --help does not wait for a server
+    from idkmesh.commands import inspect_request_file
 
     return inspect_request_file(arguments.file)

@@ -15,7 +15,7 @@ from idkmesh.service_runtime import ServiceLimits, SettingError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
+TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"
 
 
 def control_tower(
@@ -27,13 +27,13 @@ def control_tower(
     open_page: bool,
 ) -> int:
     """Serve the control tower until a signal ends it, and return the exit code (CT-9)."""
-    from idkmesh.httpd.signals import ShutdownSignals  # noqa: PLC0415
+    from idkmesh.httpd.signals import ShutdownSignals
 
     with ShutdownSignals() as signals:  # before anything slow: an early signal must not be lost (CT-9.4)
         limits = limits_in_force(limit_flags)
-        from idkmesh.control_tower.security import loopback_address  # noqa: PLC0415
-        from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower  # noqa: PLC0415
-        from idkmesh.serving import bound  # noqa: PLC0415
+        from idkmesh.control_tower.security import loopback_address
+        from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower
+        from idkmesh.serving import bound
 
         try:
             loopback = (loopback_address(address[0]), address[1])
@@ -57,21 +57,23 @@ def serve(
 
     ``tls_files`` are the certificate chain and its key.
     """
-    from idkmesh.httpd.signals import ShutdownSignals  # noqa: PLC0415
+    from idkmesh.httpd.signals import ShutdownSignals
 
     with ShutdownSignals() as signals:
         limits = limits_in_force(limit_flags)
-        from idkmesh.serving import serve_target, tls_context  # noqa: PLC0415
+        from idkmesh.serving import serve_target, tls_context
 
         return serve_target(target, address, limits, signals=signals, ssl_context=tls_context(*tls_files))
 
 
 def inspect_request_file(file: str) -> int:
     """Print the inspection document of a file's bytes; return 0 if they are accepted, 1 if not (CT-6.3)."""
-    from idkmesh.httpd.inspection import inspect_request  # noqa: PLC0415
-    from idkmesh.httpd.request import HeadLimits  # noqa: PLC0415
+    from idkmesh.httpd.inspection import inspect_request
+    from idkmesh.httpd.request import HeadLimits
 
     limits = limits_in_force({})
+    if file == "-" and sys.stdin is None:
+        raise CommandError("cannot read standard input: it is closed", EXIT_USAGE)
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -95,7 +97,7 @@ def _token(token_file: str | None) -> str:
 
     Raises ``ValueError``, in one line, for a file that cannot be read and for another grammar.
     """
-    from idkmesh.control_tower.security import checked_token, new_token  # noqa: PLC0415
+    from idkmesh.control_tower.security import checked_token, new_token
 
     if token_file is not None:
         try:

@@ -68,13 +68,13 @@ def _exit_code(command: Callable[[], int]) -> int:
 
 def say(line: str) -> None:
     """Print a line to standard output, at once: behind a pipe it would wait for a full buffer."""
-    print(line, flush=True)  # noqa: T201  this is where commands print
+    print(line, flush=True)
 
 
 def complain(line: str) -> None:
     """Print a line to standard error, if there is one."""
     if sys.stderr is not None:  # None where the descriptor was closed at start, and print() would take standard output
-        print(line, file=sys.stderr, flush=True)  # noqa: T201
+        print(line, file=sys.stderr, flush=True)
 
 
 def reason(error: Exception) -> str:

@@ -40,7 +40,7 @@ class Tower:
 
     def __init__(self, server: ControlTowerServer) -> None:
         self.server = server
-        self.address: tuple[Any, ...] = server.server_address  # type: ignore[assignment]
+        self.address: tuple[Any, ...] = server.server_address
         self.host = server.origin.removeprefix("http://")
 
     def send(self, data: bytes) -> bytes:

@@ -6,7 +6,7 @@ import json
 import re
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import jsonschema
 import openapi_spec_validator
@@ -20,8 +20,10 @@ from idkmesh.control_tower.probes import ProbeState
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits, Refusal
 from idkmesh.httpd.responses import Response, error_document, problem_document
-from idkmesh.httpd.routes import RouteTable
 from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
+
+if TYPE_CHECKING:
+    from idkmesh.httpd.routes import RouteTable
 
 IDENTITY = ServiceIdentity(service="control-tower", service_version="9.9")
 NOW = datetime(2026, 11, 29, 12, 0, 0, 123456, tzinfo=UTC)

@@ -34,7 +34,7 @@ def request(*fields: str, target: str = "/", version: str = "1.1") -> Request:
 def host_code(host: str | None, target: str = "/", version: str = "1.1") -> str | None:
     fields = () if host is None else (f"Host: {host}",)
     refusal = guard().refuse_host(request(*fields, target=target, version=version))
-    return refusal and refusal.code
+    return None if refusal is None else refusal.code
 
 
 @pytest.mark.parametrize(
