@@ -25,7 +25,7 @@ _EXIT_CODES: Final = (
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line; ``--help`` says the rest."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  argparse's own
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
@@ -122,7 +122,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT):
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT):  # noqa: PLR2004
         raise argparse.ArgumentTypeError(f"{text!r} is refused, a port is a whole number from 0 to {_MAX_PORT}")
     return int(text)
 

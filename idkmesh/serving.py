@@ -125,7 +125,7 @@ def run(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:
     return serve_until_signal(server, signals)
 
 
-def _bind(kind: type[BoundedHTTPServer], address: tuple[str, int], handler: Any, **options: Any) -> BoundedHTTPServer:
+def _bind(kind: type[BoundedHTTPServer], address: tuple[str, int], handler: Any, **options: Any) -> BoundedHTTPServer:  # noqa: ANN401
     """Make the server on the first address that the host means, in its family; ``localhost`` is 127.0.0.1."""
     host, port = address
     if not host:
@@ -144,7 +144,7 @@ class FolderHandler(SimpleHTTPRequestHandler):
     which browsers read as another host. No file has such a path: both are 404.
     """
 
-    def send_head(self) -> Any:
+    def send_head(self) -> Any:  # noqa: ANN401  the standard library's: a file or None
         """Find the file and write the head of the answer."""
         if "\\" in self.path or "%00" in self.path:
             self.send_error(404, "File not found")
@@ -174,12 +174,12 @@ def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:
     raise CommandError(f"{target} is a {type(value).__name__}: neither a WSGI callable nor a handler class")
 
 
-def _import(name: str) -> Any:
+def _import(name: str) -> Any:  # noqa: ANN401  a module, of any content
     """Import a module, of this directory too. Whatever its code raises becomes one line that says where."""
     sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  the module's own code
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
         place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
         raise CommandError(f"cannot import {name!r}: {console.reason(error)}{place}") from None

@@ -6,7 +6,7 @@ import json
 import re
 from datetime import UTC, datetime
 from importlib.resources import files
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import openapi_spec_validator
