@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from idkmesh import __version__, console
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 TOWER_PORT: Final = 8765
 SERVE_PORT: Final = 8000
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 _MAX_PORT: Final = 65_535
 
 _EXIT_CODES: Final = (
@@ -122,7 +124,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _MAX_PORT):  # noqa: PLR2004
+    if not _PORT.fullmatch(text) or int(text) > _MAX_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is refused, a port is a whole number from 0 to {_MAX_PORT}")
     return int(text)
 

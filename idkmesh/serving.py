@@ -125,7 +125,12 @@ def run(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:
     return serve_until_signal(server, signals)
 
 
-def _bind(kind: type[BoundedHTTPServer], address: tuple[str, int], handler: Any, **options: Any) -> BoundedHTTPServer:  # noqa: ANN401
+def _bind(
+    kind: type[BoundedHTTPServer],
+    address: tuple[str, int],
+    handler: Any,  # noqa: ANN401  a handler class, a partial of one, or a WSGI callable
+    **options: Any,  # noqa: ANN401  BoundedHTTPServer's own
+) -> BoundedHTTPServer:
     """Make the server on the first address that the host means, in its family; ``localhost`` is 127.0.0.1."""
     host, port = address
     if not host:
