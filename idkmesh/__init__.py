@@ -1,3 +1,26 @@
 """IDKMesh tells the truth about a node, and serves it safely."""
 
+import importlib
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "BoundedHTTPServer",
+    "BoundedWSGIServer",
+    "RequestLimiter",
+    "ServiceLimits",
+    "use_short_switch_interval",
+]
+
+if TYPE_CHECKING:
+    from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, use_short_switch_interval
+    from idkmesh.service_runtime import RequestLimiter, ServiceLimits
+
+
+def __getattr__(name: str) -> object:
+    """Import the public library when it is used: ``idkmesh --help`` needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "service_runtime" if name in {"RequestLimiter", "ServiceLimits"} else "httpd"
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

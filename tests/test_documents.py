@@ -1,0 +1,128 @@
+"""What the documents tell a reader to type works as it is written."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+WAIT = 20.0
+
+
+def blocks(language: str) -> list[str]:
+    """Return the README's blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def running(command: list[str], cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
+    """Run a program in a group of its own; end it with SIGTERM and expect 0."""
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    process = subprocess.Popen(
+        command, cwd=cwd, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=WAIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+
+
+def answer(port: int, path: str = "/") -> http.client.HTTPResponse:
+    """Ask until the server listens."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            response.read()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return response
+        finally:
+            connection.close()
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_blocks_of_the_readme(number: int, tmp_path: Path) -> None:
+    """Rule: each program of the README runs as it stands, and answers 200 (on a free port in place of 8000)."""
+    source = blocks("python")[number]
+    assert source.count("8000") == 1
+    port = free_port()
+    program = tmp_path / "program.py"
+    program.write_text(source.replace("8000", str(port)), encoding="utf-8")
+    with running([sys.executable, str(program)], tmp_path):
+        assert answer(port).status == 200
+
+
+def test_run_without_arguments_serves_something_to_see(tmp_path: Path) -> None:
+    """Rule: the first command of the README starts the control tower and prints its link."""
+    port_file = tmp_path / "port"
+    assert "scripts/run" in blocks("sh")[0]
+    command = [str(ROOT / "scripts" / "run"), "control-tower", "--port", "0", "--port-file", str(port_file)]
+    with running(command) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        port = int(port_file.read_text())
+        assert f"http://127.0.0.1:{port}/#token=" in lines[1]
+        assert answer(port).status == 200
+
+
+def test_run_defaults_to_the_control_tower() -> None:
+    """Rule: `scripts/run` is `idkmesh control-tower`, `scripts/run ARGS` is `idkmesh ARGS`."""
+    script = (ROOT / "scripts" / "run").read_text(encoding="utf-8")
+    assert "set -- control-tower" in script
+    shown = subprocess.run([str(ROOT / "scripts" / "run"), "--help"], check=True, capture_output=True, text=True)
+    assert "control-tower" in shown.stdout
+
+
+def test_serving_a_folder(tmp_path: Path) -> None:
+    """Rule: `idkmesh serve .` serves the folder it is called in."""
+    assert "idkmesh serve .\n" in blocks("sh")
+    (tmp_path / "file.txt").write_text("content")
+    port = free_port()
+    command = [sys.executable, "-m", "idkmesh", *["serve", "."], "--port", str(port)]
+    with running(command, tmp_path):
+        assert answer(port, "/file.txt").status == 200
+
+
+def test_inspecting_a_request() -> None:
+    """Rule: the README's pipe prints the verdict, and exits 1 because the request is refused."""
+    (command,) = (block for block in blocks("sh") if "inspect-request" in block)
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(command, shell=True, env=environ, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["verdict"] == "refused"
+    assert done.stderr == ""
