@@ -126,7 +126,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         """Run the handler class on one request. In a worker; `request` is the handler's socket."""
         run_handler(self.RequestHandlerClass, request, client_address, self, self._core.log)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (the standard signature)
         """Log the exception that is being handled, in one line."""
         self._core.log.write(failure_line(), ERROR)
 
