@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-import webbrowser
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import __version__, console
@@ -50,7 +50,9 @@ class ControlTowerServer(BoundedHTTPServer):
 
     def _make_application(self) -> Application:
         probes = ProbeState(IDENTITY, lambda: self.limiter.draining)
-        return RouteApplication(control_tower_table(IDENTITY, self.limits, probes, self.status), self._guard)
+        table = control_tower_table(IDENTITY, self.limits, probes, self.status)
+        self._core.probe_statuses = {probe.path: 200 for probe in table.probes}
+        return RouteApplication(table, self._guard)
 
     def server_bind(self) -> None:
         """Bind, and tell the guard which port that gave: a ``Host`` must name it."""
@@ -88,5 +90,13 @@ def serve_control_tower(
         console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
         console.say(f"open {server.link}")
         if open_page:
-            webbrowser.open(server.link)
+            # In a thread of its own: a browser that runs in the terminal would keep the server from serving it.
+            threading.Thread(target=_open_browser, args=(server.link,), daemon=True).start()
         return run(server, signals)
+
+
+def _open_browser(link: str) -> None:
+    import webbrowser  # noqa: PLC0415  a start without --open does not wait for it
+
+    if not webbrowser.open(link):
+        console.complain("idkmesh: no browser could be started: open the link")

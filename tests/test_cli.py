@@ -81,7 +81,7 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(*arguments: str, cwd: Path | None = None, **env: str) -> Iterator[Service]:
+def serving(*arguments: str, cwd: Path | None = None, **env: Any) -> Iterator[Service]:
     process = subprocess.Popen(
         [*COMMAND, *arguments],
         stdout=subprocess.PIPE,
@@ -311,6 +311,55 @@ def test_token_is_in_no_log(tmp_path: Path) -> None:
         ("/api/v1/status", 200),
     }
     assert TOKEN not in errors
+
+
+def test_probes_are_logged_when_their_status_changes() -> None:
+    """CT-4.5: a thousand good probes are no line; the first bad one is."""
+    logged: dict[str, Any] = {"IDKMESH_HTTP_ACCESS_LOG": "1", "IDKMESH_CONTROL_TOWER_TOKEN": TOKEN}
+    with serving("control-tower", "--port=0", **logged) as service:
+        for _ in range(20):
+            for path in ("/healthz", "/readyz"):
+                assert service.get(path)[0] == 200
+        assert service.get("/healthz?verbose", Host="pod")[0] == 200
+        # A request whose body is still to come keeps the drain open.
+        with socket.create_connection(("127.0.0.1", service.port), 5) as waiting:
+            waiting.sendall(
+                f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n"
+                f"Authorization: Bearer {TOKEN}\r\nContent-Type: message/http\r\nContent-Length: 1\r\n\r\n".encode()
+            )
+            time.sleep(0.2)
+            service.process.terminate()
+            time.sleep(0.2)
+            for _ in range(5):
+                assert service.get("/readyz")[0] == 503
+                assert service.get("/healthz")[0] == 200
+            waiting.sendall(b"x")
+            assert waiting.recv(65536).startswith(b"HTTP/1.0 200 ")
+        _, errors = service.process.communicate(timeout=10)
+    assert service.process.returncode == 0
+    records = [json.loads(line) for line in errors.splitlines()]
+    assert [(record["path"], record["status"]) for record in records if record["path"].endswith("z")] == [
+        ("/readyz", 503)
+    ]
+
+
+def test_open_gives_the_link_to_the_browser(tmp_path: Path) -> None:
+    """CT-9.2: --open; and a line where there is no browser."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened.part; mv {tmp_path}/opened.part {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    with serving("control-tower", "--port=0", "--open", BROWSER=f"{browser} %s") as service:
+        assert service.process.stdout is not None
+        link = service.process.stdout.readline().removeprefix("open ")
+        deadline = time.monotonic() + 10
+        while not (tmp_path / "opened").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert (tmp_path / "opened").read_text() == link
+        assert service.stop() == (0, "")
+    with serving("control-tower", "--port=0", "--open", BROWSER="/nowhere/browser %s", PATH="/nowhere") as service:
+        assert service.get("/healthz")[0] == 200
+        time.sleep(0.3)
+        assert service.stop()[1] in {"", "idkmesh: no browser could be started: open the link\n"}
 
 
 def test_announced_port_accepts_at_once() -> None:
@@ -579,7 +628,7 @@ def test_serve_hosts(folder: Path) -> None:
     with serving("serve", "site", "--port=0", "--host=::1", cwd=folder) as service:
         assert "http://[::1]:" in service.line
         assert service.get("/a.txt") == (200, b"file")
-    for host in ("", "no-such-name.invalid"):
+    for host in ("", "no-such-name.invalid", "192.0.2.1"):
         code, text, errors = idkmesh("serve", "site", "--port=0", f"--host={host}", cwd=folder)
         assert (code, text) == (1, "")
         assert one_line(errors)

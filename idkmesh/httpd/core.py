@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from idkmesh.httpd.connection import Connection
     from idkmesh.httpd.exchange import Exchange
     from idkmesh.httpd.front import Front
-    from idkmesh.httpd.request_rules import Refusal
+    from idkmesh.httpd.request_rules import Refusal, Request
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
 
 
@@ -60,6 +60,8 @@ class Core:
         self.linger_until = float("inf")
         self.verify: Callable[[socket.socket, Any], bool] | None = None
         """The program's own `verify_request`, where it has one."""
+        self.probe_statuses: dict[str, int] = {}
+        """Paths that stand in the access log only when their status changes, with the status each gave last."""
         self._access_log = access_log_enabled(os.environ)
         self._date_second = 0
         self._date = ""
@@ -107,6 +109,8 @@ class Core:
         if not self._access_log or not status:
             return
         request = connection.request
+        if request is not None and not self._worth_a_line(request, status):
+            return
         address = connection.address
         self.log.write(
             access_log_line(
@@ -120,6 +124,13 @@ class Core:
                 peer=address[0] if isinstance(address, tuple) else "",
             )
         )
+
+    def _worth_a_line(self, request: Request, status: int) -> bool:
+        """Say whether an answer belongs into the access log: thousands of equal probes a day hide what matters."""
+        if request.path not in self.probe_statuses or request.method not in {"GET", "HEAD"}:
+            return True
+        last, self.probe_statuses[request.path] = self.probe_statuses[request.path], status
+        return status != last
 
     def usage(self) -> ServiceUsage:
         """Return what is used right now and was counted since the start."""
