@@ -249,7 +249,7 @@ class TestPrograms:
     def test_hostile_measures_healthy_requests_beside_a_crowd(self, tmp_path: Path) -> None:
         """A thread for each of twenty slow clients, and every healthy request answered."""
         crowd_size = ["--kind", "heads", "--clients", "20", "--many", "0", "--connects", "100"]
-        (run,) = _bench("hostile", tmp_path, *crowd_size, "--seconds", "1", "--rate", "20", "--timeout", "10")
+        (run,) = _bench("hostile", tmp_path, *crowd_size, "--peer-seconds", "1", "--rate", "20", "--timeout", "10")
         assert run["healthy"]["outcomes"] == {"200": 20}
         assert run["crowd_before"]["held"] == run["crowd_after"]["held"] == 20
         assert run["peak"]["threads"] > 20

@@ -75,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             runs = _rounds(report, (ours, theirs), digest, chosen)
     report.add("Small file, requests/s", HEADER, _rows(runs, "small", 1))
     report.add("Large file, MB/s", HEADER, _rows(runs, "large", 1e6))
+    report.disturbance([max(run.usage.others, run.usage.load_others) for run in runs])
     report.goals([goal(runs, file) for file in ("small", "large")])
     report.write([asdict(run) for run in runs], chosen.output)
     return 0

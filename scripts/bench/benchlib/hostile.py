@@ -4,7 +4,8 @@ In each scenario a crowd (``crowd.py``) holds its connections while healthy clie
 fixed rate (``openloop.py``). Shown are the healthy requests: how many got a complete 200, and how long that took; and
 the server: the most threads and resident memory seen in its process tree, and how many of the crowd it holds at the end
 (on the client's side, so connections that wait in the kernel's queue count too). The crowd and the healthy clients
-share the load's core, so latencies include some waiting for each other.
+share the load's core, so latencies include some waiting for each other; "others" is what other programs had of the
+server's core.
 
 Scenarios: ``heads`` trickle a request head, ``bodies`` trickle a body, ``readers`` never read a large response. This
 project's server is also met by ten times as many trickled heads, at its default limits and with enough
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 KINDS = ("heads", "bodies", "readers")
+READERS_CONNECT = 200
+"""New clients a second where each makes a whole request: more would be overload, which is another benchmark."""
 HEADER = (
     "scenario",
     "server",
@@ -44,6 +47,7 @@ HEADER = (
     "crowd held",
     "server CPU %",
     "load idle %",
+    "others %",
     "what became of the others",
 )
 
@@ -89,8 +93,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--connects", type=options.bounded(10, 5000), default=1000, help="new slow connections a second"
     )
-    parser.add_argument("--rate", type=options.bounded(1, 1000), default=100, help="healthy requests a second")
+    parser.add_argument("--rate", type=options.bounded(1, 1000), default=200, help="healthy requests a second")
     parser.add_argument("--seconds", type=options.bounded(1, 60), default=5, help="healthy traffic in a scenario")
+    parser.add_argument("--peer-seconds", type=options.bounded(1, 60), default=2, help="the same, on a peer")
     parser.add_argument("--timeout", type=options.bounded(1, 30), default=3, help="seconds a healthy request may take")
     parser.add_argument("--kind", choices=KINDS, action="append", default=[], help="measure only this kind of crowd")
     return parser.parse_args(argv)
@@ -133,6 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except StartError as error:
             rows.append((scenario.label, scenario.server.name, str(error), *[None] * (len(HEADER) - 3)))
     report.add("Healthy requests beside slow clients", HEADER, rows)
+    report.disturbance([run.usage.others for run in runs])
     report.goals(goals(runs, chosen))
     report.write([asdict(run) for run in runs], chosen.output)
     return 0
@@ -140,6 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(scenario: Scenario, chosen: argparse.Namespace) -> Run:
     server = scenario.server
+    seconds = chosen.peer_seconds if server in servers.PEERS else chosen.seconds
     server_core, load_core = both = cores()
     with running(server, server_core, Program(large_bytes=MIB)) as one:
         body_type = [("Content-Type", server.body_type)] if scenario.kind == "bodies" else []
@@ -149,20 +156,20 @@ def _run(scenario: Scenario, chosen: argparse.Namespace) -> Run:
             "clients": scenario.clients,
             "path": {"heads": server.path, "bodies": server.slow_path}.get(scenario.kind, server.large_path),
             "headers": [*one.headers, *body_type],
-            "connects": chosen.connects,
+            "connects": min(chosen.connects, READERS_CONNECT) if scenario.kind == "readers" else chosen.connects,
         }
         load = {
             "port": one.port,
             "path": server.path,
             "headers": one.headers,
             "rate": chosen.rate,
-            "seconds": chosen.seconds,
+            "seconds": seconds,
             "timeout": chosen.timeout,
         }
         with LoadProcess(load_core, "crowd", crowd) as slow, Sampler(one.pid) as sampler:
             before = slow.report()
             with measured(one.pid, both) as usage:
-                healthy = run_load(load_core, "openloop", load, chosen.seconds + chosen.timeout + 30)
+                healthy = run_load(load_core, "openloop", load, seconds + chosen.timeout + 30)
             after = slow.finish()
     return Run(scenario.label, server.name, healthy, before, after, sampler.peak, usage)
 
@@ -182,6 +189,7 @@ def _row(run: Run) -> Sequence[str | float | None]:
         run.crowd_after["held"],
         100 * run.usage.server_cpu_seconds / run.usage.seconds,
         100 * run.usage.load_core_idle,
+        100 * run.usage.others,
         ", ".join(lost) or None,
     )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .processes import BENCH_DIR, cores, environment, python
+from .stats import middle
 from .tables import table
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 DISTRIBUTIONS = ("waitress", "cheroot", "gunicorn", "werkzeug", "uvicorn", "httptools", "uvloop", "granian")
 PROGRAMS = {"idkmesh": python("-m", "idkmesh", "--version"), "nginx": ["nginx", "-v"], "wrk": ["wrk", "-v"]}
+NOTICEABLE = 0.08
 VERSION = re.compile(r"\d+\.\d+\S*")
 
 
@@ -113,6 +115,11 @@ class Report:
         """Print a remark that belongs to the figures, and keep it with them."""
         self._content["notes"].append(text)
         self.say(f"Note: {text}.")
+
+    def disturbance(self, shares: Sequence[float]) -> None:
+        """Say so when others than server and load had a noticeable share of the cores (0-1, one for each run)."""
+        if (share := middle(shares)) > NOTICEABLE:
+            self.note(f"other programs had {share:.0%} of a core: measure again on a quiet machine")
 
     def progress(self, text: str) -> None:
         """Tell a waiting person what is being measured."""

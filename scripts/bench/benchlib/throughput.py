@@ -201,9 +201,7 @@ def _rows(runs: Sequence[Run]) -> list[tuple[str | float | None, ...]]:
 def _remarks(report: Report, runs: Sequence[Run]) -> None:
     for name in sorted({run.server for run in runs if run.wrong_bytes}):
         report.note(f"{name}: bytes for each response differ from the response that was read whole")
-    disturbed = middle([run.usage.others for run in runs])
-    if disturbed > 0.1:
-        report.note(f"other programs had {disturbed:.0%} of the server's core: measure again on a quiet machine")
+    report.disturbance([max(run.usage.others, run.usage.load_others) for run in runs])
     sizes = {run.server: run.body_bytes for run in runs}
     peer = sizes.get(BASELINE)
     if peer and sizes.get(STATUS, 0) > 2 * peer:

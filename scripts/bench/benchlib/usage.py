@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Usage:
     """Filled in when the measured block ends; shares are parts of the block's duration (0-1).
 
-    ``others`` is the share of the server's core that ran neither idle nor this server: other programs, the hypervisor,
-    and interrupts. ``load_others`` is the same for the load's core. A quiet machine shows a few percent.
+    ``others`` is the share of the server's core that was neither idle nor running this server: other programs, the
+    hypervisor, interrupts. ``load_others`` is the same for the load's core; load that outlives the block is in it.
+    A quiet machine shows a few percent.
     """
 
     seconds: float = 0.0
