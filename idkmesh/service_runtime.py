@@ -616,12 +616,14 @@ def access_log_line(  # noqa: PLR0913  a keyword for each field of the line
     response_bytes: int,
     duration: float,
     peer: str,
+    aborted: bool = False,
 ) -> str:
     """Return one compact JSON line about one answered request (HS-13.3).
 
-    ``time`` is aware, ``target`` the request-target (its query string is dropped here), ``response_bytes`` the length
-    of the response's body, ``duration`` in seconds. The line is printable ASCII: a client cannot forge a second line,
-    nor send its reader's terminal a command.
+    ``time`` is aware, ``target`` the request-target (its query string is dropped here), ``response_bytes`` how much of
+    the response was sent, its head included, ``duration`` in seconds. ``aborted`` stands in the line only where it is
+    so: the response ended before its end, whatever its status says. The line is printable ASCII: a client cannot forge
+    a second line, nor send its reader's terminal a command.
     """
     record = {
         "time": time.isoformat(timespec="milliseconds"),
@@ -633,6 +635,8 @@ def access_log_line(  # noqa: PLR0913  a keyword for each field of the line
         "duration_ms": round(duration * 1000, 3),
         "peer": peer,
     }
+    if aborted:
+        record["aborted"] = True
     # json leaves DEL alone, the one control character of ASCII above the space.
     return json.dumps(record, separators=(",", ":")).replace("\x7f", "\\u007f")
 

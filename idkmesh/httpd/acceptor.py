@@ -12,7 +12,7 @@ import errno
 import selectors
 import socket
 from logging import WARNING
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Connection, State
@@ -28,6 +28,19 @@ MACHINE_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errn
 PAUSE_SECONDS: Final = 0.1
 
 
+class Room(Protocol):
+    """What the front does for newcomers."""
+
+    def make_room(self, now: float) -> bool:
+        """Say whether one more connection may come; evict for it where it may."""
+
+    def take_in(self, fresh: list[Connection], now: float) -> None:
+        """Read what newcomers have sent, and hold them."""
+
+    def shed(self, now: float) -> None:
+        """End some connections that nobody misses: the machine has no descriptor left."""
+
+
 class Acceptor:
     """Accepts connections on one listening socket, for the front that watches it with `selector`."""
 
@@ -36,16 +49,17 @@ class Acceptor:
         core: Core,
         listener: socket.socket,
         selector: selectors.BaseSelector,
-        make_room: Callable[[float], bool],
+        room: Room,
     ) -> None:
-        """Do not listen yet; `make_room(now)` says whether one more connection may come, and may evict for it."""
+        """Do not listen yet; `room` is what the front does for newcomers."""
         self.listener = listener
         self._core = core
         self._selector = selector
-        self._make_room = make_room
+        self._room = room
         self._accept: Callable[[], tuple[int, Any]] = listener._accept  # type: ignore[attr-defined]  # noqa: SLF001  accept() would make a second socket object, or do a TLS handshake
         self._family, self._type, self._proto = listener.family, listener.type, listener.proto
         self._serial = core.limits.serial
+        self._most = ACCEPTS_PER_TURN
         self._wanted = False
         self._watched = False
         self._resume_at = 0.0
@@ -56,8 +70,9 @@ class Acceptor:
         """Whether the machine is full and the next try is still to come."""
         return self._resume_at > 0.0
 
-    def start(self) -> None:
-        """Watch the listener."""
+    def start(self, most: int = ACCEPTS_PER_TURN) -> None:
+        """Watch the listener; accept at most `most` connections a turn."""
+        self._most = 1 if self._serial else most
         self._wanted = True
         self._watch(on=True)
 
@@ -76,10 +91,10 @@ class Acceptor:
             self._watch(on=self._core.connections == 0)
 
     def accept(self, now: float) -> list[Connection]:
-        """Accept whoever waits (one in the serial profile)."""
+        """Accept whoever waits (one in the serial profile); those returned are for the front to take in."""
         fresh: list[Connection] = []
-        most = 1 if self._serial else ACCEPTS_PER_TURN
-        while len(fresh) < most:
+        accepted = 0
+        while accepted < self._most:
             try:
                 descriptor, address = self._accept()
             except BlockingIOError:
@@ -92,9 +107,15 @@ class Acceptor:
                     raise
                 self._pause(error, now)
                 break
-            if not self._make_room(now):
+            accepted += 1
+            room = self._room.make_room(now)
+            if not room and fresh:  # who came in this turn has no better right to stay than others that are silent
+                self._room.take_in(fresh, now)
+                fresh = []
+                room = self._room.make_room(now)
+            if not room:
                 socket.close(descriptor)
-                self._core.evicted += 1
+                self._core.evict(now)
                 continue
             connection = self._welcome(descriptor, address, now)
             if connection is not None:
@@ -125,6 +146,7 @@ class Acceptor:
             self._core.log.write(
                 f"cannot accept a connection: {error.strerror}; trying again every {PAUSE_SECONDS} s", WARNING
             )
+        self._room.shed(now)
         self._watch(on=False)
         self._resume_at = now + PAUSE_SECONDS
 

@@ -5,13 +5,16 @@ Laws
     * The state changes through :meth:`Connection.advance` alone. An event that is not in a state's row of
       :data:`TRANSITIONS` is a fault of this program (HS-4.1); whatever a client does has a row.
     * Deadlines are absolute monotonic seconds; one a phase. Reset rules: HANDSHAKE, READING_HEAD, READING_BODY and
-      LINGERING never extend theirs; WRITING extends its own when the client takes bytes (HS-4.2 to HS-4.6).
+      LINGERING never extend theirs; in WRITING the client has `request_timeout` from the last byte that it took
+      (HS-4.2 to HS-4.6).
 """
 
 from __future__ import annotations
 
 import enum
 from typing import TYPE_CHECKING, Any
+
+from idkmesh.httpd.outbox import queued_bytes
 
 if TYPE_CHECKING:
     import socket
@@ -103,6 +106,7 @@ class Connection:
         "body",
         "body_missing",
         "charged",
+        "cut",
         "deadline",
         "discarded",
         "events",
@@ -116,6 +120,8 @@ class Connection:
         "sock",
         "state",
         "status",
+        "taken",
+        "taken_before",
         "unread",
         "writing_since",
         "written",
@@ -147,6 +153,13 @@ class Connection:
         self.progress_at = now
         self.writing_since = now
         self.written = 0
+        """Bytes of the response that the socket has taken."""
+        self.taken = 0
+        """Bytes of it that the client had taken at the last look: see :meth:`look`."""
+        self.taken_before = 0
+        """What `taken` was when the response began to wait for the client."""
+        self.cut = False
+        """Whether the response ends before its end, so that the connection is to end in a reset."""
         self.discarded = 0
         self.status = 0
         """Status of the response, for the access log; 0 before there is one and when it is logged."""
@@ -159,9 +172,30 @@ class Connection:
             msg = f"{event} cannot happen to a connection that is {self.state}"
             raise TransitionError(msg) from None
 
+    @property
+    def kept(self) -> int:
+        """Bytes of the request that are held: its head and its body."""
+        return (len(self.request.head) if self.request is not None else 0) + len(self.body)
+
+    def await_reader(self, now: float) -> None:
+        """Begin to measure how fast the client takes the response."""
+        self.progress_at = self.writing_since = now
+        self.taken = self.taken_before = self.written - queued_bytes(self.sock)
+
+    def look(self, now: float) -> None:
+        """Note what the client has taken by now. The socket's room alone would not tell.
+
+        A socket counts as writable when a third of its buffer is free, which is megabytes: a slow but steady reader
+        frees them in many seconds.
+        """
+        taken = self.written - queued_bytes(self.sock)
+        if taken > self.taken:
+            self.taken = taken
+            self.progress_at = now
+
     def write_rate(self, now: float) -> float:
         """Bytes a second that the client has taken since the response began to wait for it."""
-        return self.written / max(now - self.writing_since, 1e-3)
+        return (self.taken - self.taken_before) / max(now - self.writing_since, 1e-3)
 
 
 def body_deadline(now: float, length: int, request_timeout: float) -> float:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import email.utils
+import enum
 import os
 import time
-from logging import ERROR
+from logging import ERROR, WARNING
 from typing import TYPE_CHECKING, Any
 
 from idkmesh.httpd.budget import ByteBudget
+from idkmesh.httpd.crossing import Crossing
 from idkmesh.httpd.exchange import failure_line
 from idkmesh.httpd.responses import ResponseRenderer
 from idkmesh.httpd.workers import WorkerPool
 from idkmesh.service_runtime import (
+    Denial,
     LineLog,
     RequestLimiter,
     ServiceUsage,
@@ -31,6 +34,20 @@ if TYPE_CHECKING:
     from idkmesh.httpd.front import Front
     from idkmesh.httpd.request_rules import Refusal, Request
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+
+
+class Limit(enum.Enum):
+    """What a client can meet, with the line for the log when it begins and the word for what happened to them."""
+
+    REQUESTS = ("max_concurrent_requests", "requests beyond it are answered 503", "refused")
+    CONNECTIONS = ("max_connections", "connections give way to newcomers", "closed")
+    BYTES = ("max_buffered_bytes", "requests that need more are answered 503", "refused")
+
+    def __init__(self, setting: str, effect: str, fate: str) -> None:
+        """Take the parts of a row."""
+        self.setting = setting
+        self.effect = effect
+        self.fate = fate
 
 
 class Core:
@@ -58,6 +75,9 @@ class Core:
         self.attentive = False
         """Whether somebody waits for the end of exchanges, so that a worker is to wake the front for each."""
         self.linger_until = float("inf")
+        self.crossings = {limit: Crossing() for limit in Limit}
+        self.crossed = 0
+        """How many of the crossings are active."""
         self.verify: Callable[[socket.socket, Any], bool] | None = None
         """The program's own `verify_request`, where it has one."""
         self.probe_statuses: dict[str, int] = {}
@@ -92,11 +112,39 @@ class Core:
         """Tell of a handler's exception by way of the server's `handle_error`, which a program may have overridden."""
         try:
             self.server.handle_error(exchange.connection.sock, exchange.client_address)
-        except Exception:  # noqa: BLE001 (the program's own code)
+        except BaseException:  # noqa: BLE001 (the program's own code)
             self.log.write(f"handle_error failed: {failure_line()}", ERROR)
 
     def _worker_failed(self) -> None:
         self.log.write(f"a worker failed outside a handler: {failure_line()}", ERROR)
+
+    def deny(self, denial: Denial, now: float) -> None:
+        """Count a request that the front answers 503 without having asked the limiter to admit it."""
+        self.limiter.count_denied(denial)
+        if denial is Denial.OVERLOADED:
+            self.hit(Limit.REQUESTS, now)
+
+    def evict(self, now: float) -> None:
+        """Count a connection that gives way."""
+        self.evicted += 1
+        self.hit(Limit.CONNECTIONS, now)
+
+    def hit(self, limit: Limit, now: float) -> None:
+        """Log that `limit` is crossed, if that begins now (HS-13.2)."""
+        if self.crossings[limit].hit(now):
+            self.crossed += 1
+            value = getattr(self.limits, limit.setting)
+            self.log.write(f"{limit.setting} ({value}) is reached: {limit.effect}", WARNING)
+
+    def end_crossings(self, now: float) -> None:
+        """Log which crossings are over, and how many they met."""
+        for limit, crossing in self.crossings.items():
+            passed = crossing.end(now)
+            if passed is not None:
+                self.crossed -= 1
+                self.log.write(
+                    f"{limit.setting} is no longer reached: {passed.hits} {limit.fate} within {passed.seconds:.1f} s"
+                )
 
     def count_refusal(self, refusal: Refusal) -> None:
         """Count an answer of the front that says no for another reason than the cap or a drain."""
@@ -120,6 +168,7 @@ class Core:
                 target=request.target if request is not None else "",
                 status=status,
                 response_bytes=connection.written,
+                aborted=connection.cut or connection.outbox is not None,
                 duration=time.monotonic() - connection.accepted_at,
                 peer=address[0] if isinstance(address, tuple) else "",
             )

@@ -9,17 +9,18 @@ Laws
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import socket
 import ssl
 import struct
 import sys
+import time
 import traceback
 from typing import TYPE_CHECKING, Any, Protocol
 
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Event
-from idkmesh.httpd.outbox import Outbox
 from idkmesh.httpd.output import Output
 from idkmesh.httpd.refusals import INTERNAL_ERROR
 from idkmesh.service_runtime import safe_request_id
@@ -27,9 +28,14 @@ from idkmesh.service_runtime import safe_request_id
 if TYPE_CHECKING:
     from idkmesh.httpd.budget import ByteBudget
     from idkmesh.httpd.connection import Connection
+    from idkmesh.httpd.outbox import Outbox
     from idkmesh.httpd.request_rules import Request
     from idkmesh.httpd.responses import Response, ResponseRenderer
     from idkmesh.service_runtime import Admission, LineLog, ServiceLimits
+
+UNWATCHED_SECONDS = 0.001
+"""A handler that took longer has left a client the time to send more than it announced, so somebody has to look."""
+_RESET = struct.pack("ii", 1, 0)
 
 current_exchange: contextvars.ContextVar[Exchange | None] = contextvars.ContextVar("current_exchange", default=None)
 """The exchange that the current worker runs."""
@@ -133,30 +139,29 @@ class Exchange:
         if output.broken and isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             return  # the client has left and the handler noticed: nobody's fault
         self._service.handler_failed(self)
-        if output.left:
+        answer = self._service.renderer.render_refusal(INTERNAL_ERROR, self.request, self.request_id, self.http_date)
+        if not output.replace(answer, INTERNAL_ERROR.status):
             output.abandon()
-        elif not output.broken:
-            output.discard()
-            output.write_whole(
-                self._service.renderer.render_refusal(INTERNAL_ERROR, self.request, self.request_id, self.http_date),
-                INTERNAL_ERROR.status,
-            )
 
     def _finish(self, remainder: bytes | Outbox | None) -> None:
         connection = self.connection
         connection.status = self.output.status
-        if self.output.broken:
-            reset(connection.sock)
-            remainder = None
-        elif isinstance(remainder, bytes):
+        if connection.sock.gettimeout() != 0:  # the handler has given its descriptor to a child process
+            connection.sock.settimeout(0)
+        if isinstance(remainder, bytes):
             remainder = self._send_once(remainder)
+        connection.body = b""
+        if self.output.fault is not None:
+            self._service.log.once("spool", f"a response was cut: no more can be spooled: {self.output.fault}")
         connection.outbox = remainder
         if remainder is None:
-            if connection.unread and not self.output.broken:
+            if self.output.broken:
+                connection.cut = True
+            if connection.unread and not connection.cut:
                 connection.advance(Event.ANSWERED)  # the front lingers
             else:
                 connection.advance(Event.CLOSE)
-                close(connection.sock)
+                close(connection)
         else:
             connection.advance(Event.ANSWERED)
         self._service.give_back(connection)
@@ -173,16 +178,10 @@ class Exchange:
             return None
         connection.written += sent
         if sent == len(data):
-            if connection.body:
+            if connection.body or time.monotonic() - connection.progress_at > UNWATCHED_SECONDS:
                 connection.unread = connection.unread or input_waits(connection.sock)
             return None
-        outbox = Outbox()
-        rest = memoryview(data)[sent:]
-        if self._service.budget.hold(connection, len(rest)):
-            outbox.add(rest)
-        else:
-            outbox.spool(rest)
-        return outbox
+        return self.output.keep(memoryview(data)[sent:])
 
 
 def input_waits(sock: socket.socket) -> bool:
@@ -195,19 +194,15 @@ def input_waits(sock: socket.socket) -> bool:
         return False
 
 
-def close(sock: socket.socket) -> None:
-    """Close, with a close_notify first where there is TLS (HS-11.3)."""
-    if isinstance(sock, ssl.SSLSocket):
+def close(connection: Connection) -> None:
+    """Close: with a reset where the response was cut, else with a close_notify first where there is TLS (HS-11.3)."""
+    sock = connection.sock
+    if connection.cut:
+        with contextlib.suppress(OSError):  # the client has reset it already
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    elif isinstance(sock, ssl.SSLSocket):
         tls.notify_close(sock)
     sock.close()
-
-
-def reset(sock: socket.socket) -> None:
-    """Make the close that follows a reset, so that the client sees the cut."""
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    except OSError:  # the client has reset it already
-        return
 
 
 def failure_line() -> str:

@@ -11,6 +11,8 @@ Laws
 from __future__ import annotations
 
 import collections
+import contextvars
+import itertools
 import selectors
 import socket
 import ssl
@@ -20,9 +22,10 @@ from typing import TYPE_CHECKING
 from idkmesh.httpd import tls
 from idkmesh.httpd.acceptor import PAUSE_SECONDS, Acceptor
 from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, READING, Connection, Event, State, body_deadline
+from idkmesh.httpd.core import Limit
 from idkmesh.httpd.deadlines import Deadlines
 from idkmesh.httpd.eviction import RESERVE, Evictor
-from idkmesh.httpd.exchange import Exchange, close, input_waits, reset
+from idkmesh.httpd.exchange import Exchange, close, input_waits
 from idkmesh.httpd.outbox import Outbox
 from idkmesh.httpd.output import FLUSH_SECONDS
 from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD, OUT_OF_MEMORY, TOO_SLOW
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 READ_BYTES = 64 * 1024
 BODY_READ_BYTES = 256 * 1024
+LOOK_SECONDS = 0.5
+"""The longest time between two looks at how much a client has taken of its response."""
+SHED_AT_ONCE = 16
 WRITE_TURN_BYTES = 1024 * 1024
 """The most that one connection is sent before the others have their turn."""
 
@@ -55,17 +61,18 @@ class Front:
         limits = core.limits
         self._limits = limits
         self._head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
+        self._look_seconds = min(limits.request_timeout / 4, LOOK_SECONDS)
         self._near_full = limits.max_connections - max(1, int(limits.max_connections * RESERVE))
         self._selector = selectors.DefaultSelector()
         self._wake_up = WakeUp()
         self._returned: collections.deque[Connection] = collections.deque()
         self._selector.register(self._wake_up.receiver, selectors.EVENT_READ, None)
-        self.acceptor = Acceptor(core, listener, self._selector, self._make_room)
+        self.acceptor = Acceptor(core, listener, self._selector, self)
         self._held: dict[State, dict[Connection, None]] = {state: {} for state in State}
         self._deadlines = Deadlines()
         self._evictor = Evictor()
         self._doomed: list[Connection] = []
-        self._admitted: list[Exchange] = []
+        self._admitted: collections.deque[Exchange] = collections.deque()
         """What this turn has admitted. Handed over at its end: workers that ran during it would only take turns with
         the front, at the price of two thread switches for each socket call."""
         self._flushed_at = 0.0
@@ -113,7 +120,7 @@ class Front:
             self._submit(now)
         self.acceptor.settle(now)
         for connection in self._doomed:
-            close(connection.sock)
+            close(connection)
         self._doomed.clear()
 
     def _wait(self, now: float, timeout: float) -> float:
@@ -124,11 +131,15 @@ class Front:
             timeout = min(timeout, FLUSH_SECONDS)
         if self.acceptor.paused:
             timeout = min(timeout, PAUSE_SECONDS)
+        if self._core.crossed:
+            timeout = min(timeout, 1.0)
         return 0.0 if self._returned else timeout
 
     def _expire(self, now: float) -> None:
         for connection in self._deadlines.due(now):
             self._overdue(connection, now)
+        if self._core.crossed:
+            self._core.end_crossings(now)
         handling = self._held[State.HANDLING]
         if handling and now - self._flushed_at >= FLUSH_SECONDS:
             self._flushed_at = now
@@ -144,22 +155,33 @@ class Front:
             self._refuse(connection, TOO_SLOW, now)
         elif state is State.LINGERING:
             self._drop(connection)
-        else:
+        elif state is not State.WRITING or not self._takes_bytes(connection, now):
             self._core.timed_out += 1
-            if state is State.WRITING:
-                reset(connection.sock)
             self._drop(connection)
+
+    def _takes_bytes(self, connection: Connection, now: float) -> bool:
+        """Say whether a client still takes its response (HS-4.4), and look again soon if so."""
+        connection.look(now)
+        end = connection.progress_at + self._limits.request_timeout
+        if now >= end:
+            return False
+        self._deadlines.set(connection, min(end, now + self._look_seconds))
+        return True
 
     # --- accepting -------------------------------------------------------------------------------------------------
 
     def _accept(self, now: float) -> None:
-        for connection in self.acceptor.accept(now):
+        self.take_in(self.acceptor.accept(now), now)
+
+    def take_in(self, fresh: list[Connection], now: float) -> None:
+        """Read what newcomers have sent, and hold those whose request is not complete."""
+        for connection in fresh:
             if connection.state is State.HANDSHAKE:
                 self._hold(connection, now + self._limits.request_timeout)
             else:
                 self._read_first(connection, now)
 
-    def _make_room(self, now: float) -> bool:
+    def make_room(self, now: float) -> bool:
         """Evict whoever must give way to one newcomer; say whether there is room (HS-8.1, HS-8.2)."""
         core = self._core
         if core.connections < self._near_full:
@@ -171,9 +193,18 @@ class Front:
         victim = self._evictor.victim(self._held, now) if full else self._evictor.laggard(self._held, now)
         if victim is None:
             return not full
-        core.evicted += 1
+        core.evict(now)
         self._drop(victim)
         return True
+
+    def shed(self, now: float) -> None:
+        """End those who would give way to newcomers anyhow: each file being sent takes a second descriptor (HS-4.8)."""
+        for _ in range(SHED_AT_ONCE):
+            victim = self._evictor.laggard(self._held, now)
+            if victim is None:
+                return
+            self._core.evict(now)
+            self._drop(victim)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -242,10 +273,7 @@ class Front:
             return
         verdict = reader.feed(data)
         if verdict is None:
-            if not self._core.budget.hold(connection, reader.buffered):
-                self._core.limiter.count_denied(Denial.OVERLOADED)
-                self._refuse(connection, OUT_OF_MEMORY, now)
-            elif _has_pending(connection.sock):
+            if self._charge(connection, reader.buffered, now) and _has_pending(connection.sock):
                 self._read_head(connection, now)
         elif isinstance(verdict, Refusal):
             self._refuse(connection, verdict, now)
@@ -281,7 +309,7 @@ class Front:
             return
         denial = core.limiter.would_deny()
         if denial is not None:
-            core.limiter.count_denied(denial)
+            core.deny(denial, now)
             self._refuse(connection, DENIED[denial], now)
             return
         responder = self._application.judge(request)
@@ -314,7 +342,7 @@ class Front:
         connection.advance(Event.BODY_AWAITED)
         connection.progress_at = now
         self._hold(connection, body_deadline(now, length, self._limits.request_timeout))
-        if self._charge_body(connection, now):
+        if self._charge(connection, connection.kept, now):
             self._read_body(connection, now)
 
     def _read_body(self, connection: Connection, now: float) -> None:
@@ -328,7 +356,7 @@ class Front:
             connection.body += data
             connection.body_missing -= len(data)
             connection.progress_at = now
-            if not self._charge_body(connection, now):
+            if not self._charge(connection, connection.kept, now):
                 return
             if connection.body_missing == 0:
                 self._hand_over(connection, now)
@@ -338,13 +366,18 @@ class Front:
             if not _has_pending(connection.sock):
                 return
 
-    def _charge_body(self, connection: Connection, now: float) -> bool:
-        """Account for a body; where the budget is full the one with the least progress goes, maybe this one."""
+    def _charge(self, connection: Connection, size: int, now: float) -> bool:
+        """Account for `size` bytes of a request; where the budget is full, who made the least progress goes (HS-6.3).
+
+        That may be this one, which returns False.
+        """
         core = self._core
-        while not core.budget.hold(connection, len(connection.body)):
-            charged = [body for body in self._held[State.READING_BODY] if body.charged or body is connection]
-            victim = min(charged, key=lambda body: (body.progress_at, len(body.body)))
+        while not core.budget.hold(connection, size):
+            reading = itertools.chain(self._held[State.READING_HEAD], self._held[State.READING_BODY])
+            charged = [other for other in reading if other.charged or other is connection]
+            victim = min(charged, key=lambda other: (other.progress_at, other.charged))
             core.limiter.count_denied(Denial.OVERLOADED)
+            core.hit(Limit.BYTES, now)
             self._refuse(victim, OUT_OF_MEMORY, now)
             if victim is connection:
                 return False
@@ -355,6 +388,8 @@ class Front:
         core = self._core
         admission = core.limiter.admit(connection, promised=connection.state is State.READING_BODY)
         if isinstance(admission, Denial):
+            if admission is Denial.OVERLOADED:
+                core.hit(Limit.REQUESTS, now)
             self._refuse(connection, DENIED[admission], now)
             return
         self._release(connection)
@@ -364,18 +399,18 @@ class Front:
         connection.output = exchange.output
         self._held[State.HANDLING][connection] = None
         if self._limits.serial:
-            exchange.run()
+            contextvars.Context().run(exchange.run)
         else:
             self._admitted.append(exchange)
 
     def _submit(self, now: float) -> None:
         """Give this turn's requests to the workers."""
-        for exchange in self._admitted:
+        while self._admitted:  # taken out one by one: Ctrl-C may end this turn anywhere
+            exchange = self._admitted.popleft()
             try:
                 self._core.workers.submit(exchange.run)
             except RuntimeError as error:
                 self._no_thread(exchange, error, now)
-        self._admitted.clear()
 
     def _no_thread(self, exchange: Exchange, error: RuntimeError, now: float) -> None:
         """Answer 503 for want of a thread; the slot comes back (HS-5.7)."""
@@ -383,6 +418,7 @@ class Front:
         connection = exchange.connection
         del self._held[State.HANDLING][connection]
         connection.output = None
+        self._core.limiter.count_denied(Denial.OVERLOADED)
         self._core.log.once("no-thread", f"cannot start a worker: {error}; the request was answered 503")
         self._refuse(connection, NO_THREAD, now)
 
@@ -434,9 +470,15 @@ class Front:
         self._begin_waiting_to_write(connection, now)
 
     def _begin_waiting_to_write(self, connection: Connection, now: float) -> None:
-        connection.progress_at = connection.writing_since = now
-        connection.written = 0
-        self._hold(connection, now + self._limits.request_timeout)
+        outbox, request = connection.outbox, connection.request
+        if outbox is None:
+            return
+        if request is not None:
+            connection.request = request_line_of(request)
+        # Holding less always succeeds, and the worker has charged more: the head and the body, which are gone.
+        self._core.budget.hold(connection, connection.kept + outbox.memory)
+        connection.await_reader(now)
+        self._hold(connection, now + self._look_seconds)
 
     def _write(self, connection: Connection, now: float) -> None:
         outbox = connection.outbox
@@ -445,27 +487,21 @@ class Front:
         try:
             sent = outbox.send(connection.sock, WRITE_TURN_BYTES)
         except OSError:
-            reset(connection.sock)
             self._drop(connection)
             return
         if sent:
             connection.written += sent
             connection.progress_at = now
-            self._core.budget.hold(connection, outbox.memory)
-        if outbox.remaining:
-            if sent:
-                self._deadlines.set(connection, now + self._limits.request_timeout)
-            return
-        self._written(connection, now)
+            self._core.budget.hold(connection, connection.kept + outbox.memory)
+        if not outbox.remaining:
+            self._written(connection, now)
 
     def _written(self, connection: Connection, now: float) -> None:
         """End or linger, now that the response is gone."""
         if connection.outbox is not None:
             connection.outbox.close()
             connection.outbox = None
-        if not connection.unread and connection.body:
-            connection.unread = input_waits(connection.sock)
-        if connection.unread:
+        if connection.unread or input_waits(connection.sock):
             self._release(connection)
             self._linger(connection, now)
         else:
@@ -478,6 +514,7 @@ class Front:
         core.budget.hold(connection, 0)
         core.log_access(connection)
         connection.body = b""
+        connection.request = connection.reader = connection.responder = None  # a head may be 320 KiB
         sock = connection.sock
         try:
             if isinstance(sock, ssl.SSLSocket):
@@ -549,16 +586,17 @@ class Front:
         registered = connection.events
         self._release(connection)
         core = self._core
-        core.log_access(connection)
-        connection.advance(Event.CLOSE)
         if connection.outbox is not None:
             connection.outbox.close()
+            connection.cut = True
+        core.log_access(connection)
+        connection.advance(Event.CLOSE)
         core.budget.hold(connection, 0)
         core.connections -= 1
         if registered:
             self._doomed.append(connection)
         else:
-            close(connection.sock)
+            close(connection)
 
     # --- draining --------------------------------------------------------------------------------------------------
 
@@ -569,13 +607,24 @@ class Front:
         return len(held[State.READING_BODY]) + len(held[State.HANDLING]) + len(held[State.WRITING])
 
     @property
+    def settling(self) -> int:
+        """How many connections have something to finish that no handler holds up."""
+        held = self._held
+        return len(held[State.READING_BODY]) + len(held[State.WRITING]) + len(held[State.LINGERING])
+
+    @property
     def lingering(self) -> int:
         """How many connections only wait for their client to read the answer."""
         return len(self._held[State.LINGERING])
 
-    def handling(self) -> list[Connection]:
-        """Return the connections in workers."""
-        return list(self._held[State.HANDLING])
+    def unfinished(self) -> list[Connection]:
+        """Return the connections that a drain waits for: see :attr:`busy`."""
+        held = self._held
+        return [*held[State.HANDLING], *held[State.READING_BODY], *held[State.WRITING]]
+
+    def newcomers(self, since: float) -> bool:
+        """Say whether a connection without a complete head was accepted after `since`: its request is on the way."""
+        return any(connection.accepted_at >= since for connection in self._held[State.READING_HEAD])
 
     def close(self) -> None:
         """Close every connection that is not in a worker, and the loop's own descriptors."""
@@ -585,7 +634,7 @@ class Front:
                 for connection in list(held):
                     self._drop(connection)
         for connection in self._doomed:
-            close(connection.sock)
+            close(connection)
         self._doomed.clear()
         self._selector.close()
         self._wake_up.close()
@@ -601,8 +650,26 @@ class Front:
                 return
             if connection.outbox is not None:
                 connection.outbox.close()
+                connection.cut = True
             if connection.state is not State.CLOSED:
-                close(connection.sock)
+                close(connection)
+
+
+def request_line_of(request: Request) -> Request:
+    """Return what a log line needs of a request, without the fields and the bytes of its head."""
+    return Request(
+        method=request.method,
+        target=request.target,
+        path=request.path,
+        query=request.query,
+        version=request.version,
+        fields=[],
+        index={},
+        head=b"",
+        content_length=None,
+        expect_continue=False,
+        authority="",
+    )
 
 
 def _has_pending(sock: socket.socket) -> bool:

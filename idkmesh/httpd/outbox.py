@@ -8,8 +8,17 @@ from __future__ import annotations
 import collections
 import os
 import ssl
+import sys
 import tempfile
 from typing import TYPE_CHECKING
+
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows
+    _TIOCOUTQ = None
+else:
+    _TIOCOUTQ = getattr(termios, "TIOCOUTQ", None)
 
 if TYPE_CHECKING:
     import socket
@@ -18,6 +27,16 @@ PIECE = 256 * 1024
 """Bytes offered to the socket at once: what a default send buffer can take, and a bounded copy for TLS."""
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError)
+
+
+def queued_bytes(sock: socket.socket) -> int:
+    """Return how many bytes the socket holds that its peer has not acknowledged; 0 where the system does not tell."""
+    if _TIOCOUTQ is None:
+        return 0
+    try:
+        return int.from_bytes(fcntl.ioctl(sock, _TIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 class _FileRange:

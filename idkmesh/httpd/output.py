@@ -16,7 +16,7 @@ import select
 import stat
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from idkmesh.httpd.connection import MINIMUM_WRITE_RATE
 from idkmesh.httpd.outbox import Outbox
@@ -33,6 +33,10 @@ SPOOL_BYTES = 64 * 1024 * 1024
 """The most that one response puts into an anonymous file (HS-7.5)."""
 MEMORY_BYTES = 256 * 1024
 """The most that one response holds in memory before it goes to the file."""
+SLICE_BYTES = 16 * 1024 * 1024
+"""What is taken at a time of a single write that is larger than the file may become."""
+FLUSH_TURN_BYTES = 1024 * 1024
+"""The most that the front sends of one running response before the others have their turn."""
 
 
 class Readable(Protocol):
@@ -52,6 +56,7 @@ class Output:
         "_budget",
         "_chunks",
         "_connection",
+        "_ended",
         "_head_done",
         "_lock",
         "_outbox",
@@ -59,6 +64,7 @@ class Output:
         "_size",
         "_timeout",
         "broken",
+        "fault",
         "left",
         "status",
         "total",
@@ -75,10 +81,13 @@ class Output:
         self._since = 0.0
         self._outbox: Outbox | None = None
         self._head_done = False
+        self._ended = False
         self.left = False
         """Whether a part of the response may be on its way: then no other response can take its place."""
         self.broken = False
         """Whether the client has left or was given up."""
+        self.fault: OSError | None = None
+        """Why a response could not be kept: the temporary directory takes no more."""
         self.status = 0
         self.total = 0
 
@@ -88,9 +97,13 @@ class Output:
         :raises BrokenPipeError: the client has left.
         """
         size = len(data)
+        if size > SPOOL_BYTES:
+            for start in range(0, size, SLICE_BYTES):
+                self.write(data[start : start + SLICE_BYTES])
+            return size
         with self._lock:
-            if self.broken:
-                raise BrokenPipeError(errno.EPIPE, "the client has left")
+            if self.broken or self._ended:
+                self._refuse()
             if not self._chunks:
                 self._since = time.monotonic()
             self._chunks.append(data)
@@ -105,11 +118,25 @@ class Output:
     def write_whole(self, data: bytes, status: int) -> None:
         """Write a response that says ``Connection: close`` itself, and nothing else."""
         with self._lock:
-            self._head_done = True
-            self._chunks = [data]
-            self._size = self.total = len(data)
-            self._since = time.monotonic()
-            self.status = status
+            self._begin_whole(data, status)
+
+    def replace(self, data: bytes, status: int) -> bool:
+        """Make `data` the whole response in place of what was written; False where that may have left already."""
+        with self._lock:
+            if self.left or self.broken:
+                return False
+            outbox, self._outbox = self._outbox, None
+            if outbox is not None:
+                outbox.close()
+            self._begin_whole(data, status)
+            return True
+
+    def _begin_whole(self, data: bytes, status: int) -> None:
+        self._head_done = True
+        self._chunks = [data]
+        self._size = self.total = len(data)
+        self._since = time.monotonic()
+        self.status = status
 
     def write_head(self, data: bytes, status: int) -> None:
         """Begin a response with a whole head that says ``Connection: close`` itself."""
@@ -121,7 +148,8 @@ class Output:
     @property
     def waiting(self) -> bool:
         """Whether output waits for the client."""
-        return self._outbox is not None and self._outbox.remaining > 0
+        outbox = self._outbox  # the front may take it away between two looks
+        return outbox is not None and outbox.remaining > 0
 
     def first_status(self) -> int:
         """Return the status that the handler has begun to write, interim ones included; 0 before it has."""
@@ -136,9 +164,10 @@ class Output:
         :raises BrokenPipeError: the client has left.
         """
         with self._lock:
-            self._push()
-        if self.broken:
-            raise BrokenPipeError(errno.EPIPE, "the client has left")
+            if not self._ended:
+                self._push()
+            if self.broken or self._ended:
+                self._refuse()
 
     def flush_if_old(self, now: float) -> None:
         """Front: let output leave that is older than 20 ms, or that is stuck behind a slow client."""
@@ -146,7 +175,7 @@ class Output:
         if (self._chunks or self._outbox) and self._lock.acquire(blocking=False):
             try:
                 if (self._chunks and now - self._since >= FLUSH_SECONDS) or (self._outbox and self._outbox.remaining):
-                    self._push()
+                    self._push(FLUSH_TURN_BYTES)
             finally:
                 self._lock.release()
 
@@ -167,25 +196,17 @@ class Output:
         if most is not None:
             count = min(count, most)
         with self._lock:
-            if self.broken:
-                raise BrokenPipeError(errno.EPIPE, "the client has left")
+            if self.broken or self._ended:
+                self._refuse()
             self._stage(final=True)
             self._backlog().add_file(os.dup(descriptor), offset, count)
             self.total += count
         return count
 
-    def discard(self) -> None:
-        """Forget what has not left, to make room for another response. Only where :attr:`left` is false."""
-        self._chunks.clear()
-        self._size = self.total = 0
-        self._head_done = False
-        if self._outbox is not None:
-            self._outbox.close()
-            self._outbox = None
-
     def settle(self) -> bytes | Outbox | None:
         """End the response: return what is still to be sent, or None where nothing is."""
         with self._lock:
+            self._ended = True
             if self.broken:
                 return None
             if self._outbox is None:
@@ -193,13 +214,26 @@ class Output:
                 self._chunks.clear()
                 return data if self._head_done else self._finish_head(data)
             self._stage(final=True)
-            outbox, self._outbox = self._outbox, None
-            return outbox if outbox.remaining else None
+            return self._hand_out()
+
+    def keep(self, rest: memoryview) -> Outbox | None:
+        """Return `rest` as what is still to be sent, once the response has ended; None where it cannot be kept."""
+        with self._lock:
+            self._append(rest)
+            return self._hand_out()
+
+    def _hand_out(self) -> Outbox | None:
+        outbox, self._outbox = self._outbox, None
+        return outbox if outbox is not None and outbox.remaining else None
 
     def abandon(self) -> None:
         """Drop what is left; the descriptors of files are closed."""
         with self._lock:
             self._break()
+
+    def _refuse(self) -> NoReturn:
+        reason = "the response has ended with its handler" if self._ended else "the client has left"
+        raise BrokenPipeError(errno.EPIPE, reason)
 
     def _backlog(self) -> Outbox:
         if self._outbox is None:
@@ -211,50 +245,58 @@ class Output:
         if not self._chunks:
             return
         data = b"".join(self._chunks)
-        if not self._head_done:
-            if not final and len(data) < FLUSH_BYTES and b"\r\n\r\n" not in data:
-                self._chunks = [data]
-                return
-            data = self._finish_head(data)
         self._chunks.clear()
         self._size = 0
+        if not self._head_done:
+            interim = _interim_end(data)
+            if not final and len(data) < FLUSH_BYTES and data.find(b"\r\n\r\n", interim) < 0:
+                self._chunks = [data[interim:]] if interim < len(data) else []
+                self._size = len(data) - interim
+                data = data[:interim]
+            else:
+                data = self._finish_head(data)
+        self._append(data)
+
+    def _append(self, data: bytes | memoryview) -> None:
+        """Keep bytes until the client takes them, in memory or in the file."""
+        if not data:
+            return
         outbox = self._backlog()
         size = outbox.memory + len(data)
-        if outbox.spooled or (outbox.memory and size > MEMORY_BYTES) or not self._hold(size):
-            outbox.spool(data)
-        else:
+        if not outbox.spooled and not (outbox.memory and size > MEMORY_BYTES) and self._hold(size):
             outbox.add(data)
+            return
+        try:
+            outbox.spool(data)
+        except OSError as error:
+            self.fault = error
+            self._break()
 
     def _hold(self, size: int) -> bool:
-        connection = self._connection
-        return self._budget.hold(connection, len(connection.body) + size)
+        return self._budget.hold(self._connection, self._connection.kept + size)
 
     def _finish_head(self, data: bytes) -> bytes:
         """Give the head its ``Connection: close``; interim responses before it pass unchanged."""
         self._head_done = True
-        start = 0
-        while True:
-            end = data.find(b"\r\n\r\n", start)
-            if end < 0 or data[start : start + 7] != b"HTTP/1.":
-                return data  # no response of HTTP/1: the handler wrote something of its own
-            try:
-                self.status = int(data[start + 9 : start + 12])
-            except ValueError:
-                return data
-            if self.status < 200 and self.status != 101:  # noqa: PLR2004 (RFC 9110 15.2: interim responses)
-                start = end + 4
-                continue
-            return data[:start] + _closing(data[start : end + 2], self.status) + data[end + 2 :]
+        start = _interim_end(data)
+        end = data.find(b"\r\n\r\n", start)
+        if end < 0 or data[start : start + 7] != b"HTTP/1.":
+            return data  # no response of HTTP/1: the handler wrote something of its own
+        try:
+            self.status = int(data[start + 9 : start + 12])
+        except ValueError:
+            return data
+        return data[:start] + _closing(data[start : end + 2], self.status) + data[end + 2 :]
 
-    def _push(self) -> None:
-        """Send what the socket takes now. The lock is held."""
+    def _push(self, limit: int = 0) -> None:
+        """Send what the socket takes now, or up to `limit` bytes of it. The lock is held."""
         self._stage(final=False)
         outbox = self._outbox
         if outbox is None or self.broken:
             return
         self.left = True
         try:
-            sent = outbox.send(self._connection.sock)
+            sent = outbox.send(self._connection.sock, limit)
         except OSError:
             self._break()
             return
@@ -272,19 +314,39 @@ class Output:
 
     def _relieve(self) -> None:
         """Hold the handler back while its response fills the file, until the client takes some of it (HS-7.5)."""
-        began = time.monotonic()
-        taken = self._connection.written
-        while self._outbox is not None and self._outbox.spooled >= SPOOL_BYTES:
-            _wait_writable(self._connection.sock, 0.1)
+        connection = self._connection
+        began = 0.0
+        while self._spooled >= SPOOL_BYTES:
+            now = time.monotonic()
+            if not began:
+                began = now
+                connection.await_reader(now)
             with self._lock:
                 self._push()
-                now = time.monotonic()
-                rate = (self._connection.written - taken) / max(now - began, 1.0)
-                stalled = now - self._connection.progress_at > self._timeout
-                if stalled or (now - began > self._timeout and rate < MINIMUM_WRITE_RATE):
+                connection.look(now)
+                stalled = now - connection.progress_at > self._timeout
+                if stalled or (now - began > self._timeout and connection.write_rate(now) < MINIMUM_WRITE_RATE):
                     self._break()
+                    break
+            _wait_writable(connection.sock, 0.1)
         if self.broken:
             raise BrokenPipeError(errno.EPIPE, "the client takes too little of a large response")
+
+    @property
+    def _spooled(self) -> int:
+        outbox = self._outbox  # the front may take it away between two looks
+        return outbox.spooled if outbox is not None else 0
+
+
+def _interim_end(data: bytes) -> int:
+    """Return where the interim responses end that `data` begins with (RFC 9110 15.2; a 101 is final here)."""
+    start = 0
+    while data[start + 9 : start + 10] == b"1" and data[start : start + 7] == b"HTTP/1.":
+        end = data.find(b"\r\n\r\n", start)
+        if end < 0 or data[start + 9 : start + 12] == b"101":
+            break
+        start = end + 4
+    return start
 
 
 def _closing(head: bytes, status: int) -> bytes:

@@ -36,6 +36,8 @@ SPARE_DESCRIPTORS = 32
 """Descriptors left for what is no connection: listener, selector, wake-up pair, standard streams, open files."""
 LINGER_AT_END = 0.5
 """Seconds that a finished drain leaves to clients which are still to read their answer."""
+LAST_CALL = 0.2
+"""Seconds that a closed listener leaves to clients which had just connected, so that they are answered too."""
 TURN_SECONDS = 0.5
 
 _REPLACED = (
@@ -135,16 +137,15 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
         `service_actions` is called at least every `poll_interval` seconds.
         """
-        if self._closed:
-            return  # closed by another thread before this one came here
         with self._running() as front:
+            if self._closed:
+                return  # by another thread before this one came here
             front.acceptor.start()
-            while not self._stop:
+            while not self._stop and not self._signal:
                 front.turn(poll_interval)
                 self.service_actions()
-                if self._signal:
-                    self._drain(front)
-                    return
+            if not self._stop:
+                self._drain(front)
             self._stop = False
 
     def handle_request(self) -> None:
@@ -153,7 +154,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         deadline = time.monotonic() + min(limits) if limits else float("inf")
         with self._running() as front:
             self._core.attentive = True
-            front.acceptor.start()
+            front.acceptor.start(most=1)
             core = self._core
             while core.accepted == core.handled and time.monotonic() < deadline:
                 front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
@@ -169,9 +170,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         """End :meth:`serve_forever`. From the loop itself or from a handler it asks and returns (HS-9.4)."""
         self._stop = True
         front = self._front
-        if front is None:
-            return
-        front.wake()
+        if front is not None:
+            front.wake()
         if threading.get_ident() == self._front_thread or current_exchange.get() is not None:
             return
         with self._state:
@@ -219,7 +219,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
                 raise RuntimeError(msg)
             self._front_thread = threading.get_ident()
         try:
-            if self._front is None:
+            if self._front is None and not self._closed:
                 self._front = self._core.front = self._make_front()
             yield self._front
         finally:
@@ -250,15 +250,23 @@ class BoundedHTTPServer(ThreadingHTTPServer):
             front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
             self.service_actions()
         end = min(time.monotonic() + LINGER_AT_END, core.linger_until)
-        front.turn(0.0)  # whoever waits in the accept queue is answered before the listener closes
-        front.acceptor.stop()
-        while front.busy + front.lingering > len(front.handling()) and time.monotonic() < end:
+        while front.settling and time.monotonic() < end:
             front.turn(0.05)
+        self._close_listener(front)
         self._drained = True
         self._tell_abandoned(front)
 
+    def _close_listener(self, front: Front) -> None:
+        """Answer whoever waits in the accept queue, close the listener, and answer whoever came in last."""
+        front.turn(0.0)
+        front.acceptor.stop()
+        self.socket.close()
+        closed = time.monotonic()
+        while (front.lingering or front.newcomers(closed - LAST_CALL)) and time.monotonic() < closed + LAST_CALL:
+            front.turn(0.05)
+
     def _tell_abandoned(self, front: Front) -> None:
-        abandoned = front.handling()
+        abandoned = front.unfinished()
         if not abandoned:
             return
         requests = [connection.request for connection in abandoned if connection.request is not None]
