@@ -31,18 +31,13 @@ def control_tower(
 
     with ShutdownSignals() as signals:  # before anything slow: an early signal must not be lost (CT-9.4)
         limits = limits_in_force(limit_flags)
-        from idkmesh.control_tower.security import loopback_address
         from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower
         from idkmesh.serving import bound
 
-        try:
-            loopback = (loopback_address(address[0]), address[1])
-            token = _token(token_file)
-        except ValueError as error:
-            raise CommandError(str(error)) from None
+        token = _token(token_file)
         if signals.requested:
             return 0
-        server = bound(lambda: ControlTowerServer(loopback, token, limits=limits), loopback)
+        server = bound(lambda: ControlTowerServer(address, token, limits=limits), address)
         return serve_control_tower(server, signals, port_file=port_file, open_page=open_page)
 
 
@@ -95,15 +90,19 @@ def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
 def _token(token_file: str | None) -> str:
     """Return the session token: of the file, else of the variable, else a new one (CT-2.5).
 
-    Raises ``ValueError``, in one line, for a file that cannot be read and for another grammar.
+    Raises :class:`CommandError` for a file that cannot be read and for another grammar.
     """
     from idkmesh.control_tower.security import checked_token, new_token
 
+    source, text = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, "")
     if token_file is not None:
         try:
-            text = Path(token_file).read_bytes().decode("ascii", "replace")
-        except OSError as error:
-            raise ValueError(f"cannot read the token file {token_file}: {console.reason(error)}") from None
-        return checked_token(text, token_file)
-    text = os.environ.get(TOKEN_VARIABLE, "")
-    return checked_token(text, TOKEN_VARIABLE) if text else new_token()
+            source, text = token_file, Path(token_file).read_bytes().decode("ascii", "replace")
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise CommandError(f"cannot read the token file {token_file}: {console.reason(error)}") from None
+    elif not text:
+        return new_token()
+    try:
+        return checked_token(text, source)
+    except ValueError as error:
+        raise CommandError(str(error)) from None

@@ -1,4 +1,7 @@
-"""The control tower: its routes on the bounded server, and the command that serves them (CT-...)."""
+"""The control tower: its routes on the bounded server, and the command that serves them.
+
+The clauses CT-x.y stand in ``docs/specifications/CONTROL_TOWER_LOCAL_API_V0_1.md``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from idkmesh.clock import Clock, SystemClock
 from idkmesh.control_tower.api import Lifetime, status_document
 from idkmesh.control_tower.endpoints import control_tower_table
 from idkmesh.control_tower.probes import ProbeState
-from idkmesh.control_tower.security import SessionGuard
+from idkmesh.control_tower.security import SessionGuard, checked_token, loopback_address
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
 from idkmesh.service_runtime import ServiceIdentity
@@ -28,8 +31,8 @@ IDENTITY: Final = ServiceIdentity(service="control-tower", service_version=__ver
 class ControlTowerServer(BoundedHTTPServer):
     """The bounded server with the control tower's routes on it.
 
-    ``server_address`` is a loopback IP address and a port, as :func:`~idkmesh.control_tower.security.loopback_address`
-    gives it; ``token`` is the session token. Raises ``OSError`` where the address cannot be bound.
+    ``server_address`` is a loopback host and a port, ``token`` the session token. Raises ``ValueError`` for another
+    host (CT-2.1) or another grammar (CT-2.5), ``OSError`` where the address cannot be bound.
     """
 
     def __init__(
@@ -43,10 +46,11 @@ class ControlTowerServer(BoundedHTTPServer):
         self._clock = clock or SystemClock()
         self._started_at = self._clock.utc()
         self._started = self._clock.monotonic()
-        self._token = token
-        self._guard = SessionGuard(token)
-        self.address_family = socket.AF_INET6 if ":" in server_address[0] else socket.AF_INET
-        super().__init__(server_address, None, limits=limits, identity=IDENTITY)
+        self._token = checked_token(token, "token")
+        self._guard = SessionGuard(self._token)
+        address = loopback_address(server_address[0])
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
 
     def _make_application(self) -> Application:
         probes = ProbeState(IDENTITY, lambda: self.limiter.draining)

@@ -21,6 +21,7 @@ from idkmesh import __version__, console
 from idkmesh.console import EXIT_USAGE, CommandError
 from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, use_short_switch_interval
 from idkmesh.httpd.signals import serve_until_signal
+from idkmesh.service_runtime import SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +43,10 @@ def bound(make: Callable[[], Server], address: tuple[str, int]) -> Server:
     """Return the server that ``make`` binds to ``address``. Raises :class:`CommandError`: what happened, what to do."""
     try:
         return make()
+    except SettingError as error:  # the machine's limit of open files leaves too few connections
+        raise CommandError(str(error), EXIT_USAGE) from None
+    except ValueError as error:  # the control tower's, for an address that is not loopback
+        raise CommandError(str(error)) from None
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0) or console.reason(error)
         raise CommandError(f"cannot listen on {url_host(address[0])}:{address[1]}: {advice}") from None
@@ -162,11 +167,11 @@ def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:
 
     Raises :class:`CommandError` where there is none.
     """
-    if Path(target).is_dir():
+    if target and Path(target).is_dir():  # the empty path would be this directory
         return BoundedHTTPServer, functools.partial(FolderHandler, directory=target)
     module_name, colon, attribute = target.partition(":")
     if not colon or Path(target).exists():
-        raise CommandError(f"{target} is no folder, and not of the form MODULE:ATTR")
+        raise CommandError(f"{target!r} is no folder, and not of the form MODULE:ATTR")
     value: Any = _import(module_name)
     for name in attribute.split("."):
         if not hasattr(value, name):

@@ -233,6 +233,16 @@ def test_control_tower_refuses_other_addresses(host: str) -> None:
     assert "loopback" in errors
 
 
+@pytest.mark.parametrize("command", ["control-tower", "serve ."])
+def test_too_few_descriptors(command: str) -> None:
+    """HS-2.3, HS-2.4: a machine that allows too few open files is one line."""
+    script = f'ulimit -n 40; exec "{sys.executable}" -m idkmesh {command} --port=0'
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_line(done.stderr)
+    assert "ulimit" in done.stderr
+
+
 @pytest.mark.parametrize("command", [("control-tower",), ("serve", ".")])
 def test_busy_port(command: tuple[str, ...], tmp_path: Path) -> None:
     """CT-9.3: one line with the address, what to do, exit code 1, no port file."""
@@ -561,6 +571,7 @@ def test_serve_limits(folder: Path) -> None:
     ("target", "told"),
     [
         ("nowhere", "no folder"),
+        ("", "no folder"),
         ("thing.py", "no folder"),
         ("nowhere:app", "nowhere"),
         (":app", "import"),

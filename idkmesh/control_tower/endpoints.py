@@ -27,9 +27,9 @@ def control_tower_table(
     identity: ServiceIdentity, limits: ServiceLimits, probes: ProbeState, status: Callable[[], dict[str, Any]]
 ) -> RouteTable:
     """Return the table of clause CT-3.1. ``status()`` gives the status document of this moment."""
+    head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
 
     def inspect(data: bytes) -> dict[str, Any]:
-        head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
         return inspect_request(data, head_limits, limits.max_body_bytes)
 
     routes = (

@@ -11,6 +11,7 @@ import openapi_spec_validator
 import pytest
 
 from idkmesh.control_tower import assets
+from idkmesh.control_tower_ui import ControlTowerServer
 from idkmesh.service_runtime import ServiceLimits
 
 if TYPE_CHECKING:
@@ -325,6 +326,15 @@ def test_ipv6(start: Callable[..., Any]) -> None:
         assert tower.server.origin == f"http://[::1]:{tower.server.server_port}"
         assert tower.ask("GET /").status == 200
         assert tower.ask("GET /", host=f"127.0.0.1:{tower.server.server_port}").status == 200
+
+
+def test_impossible_towers_are_refused_when_made() -> None:
+    """CT-2.1, CT-2.5: the class keeps the rules, whoever makes one."""
+    for host in ("0.0.0.0", "::", "", "192.0.2.1"):
+        with pytest.raises(ValueError, match="no loopback address"):
+            ControlTowerServer((host, 0), TOKEN)
+    with pytest.raises(ValueError, match="32 to 4096"):
+        ControlTowerServer(("127.0.0.1", 0), "short")
 
 
 def test_link_carries_the_token_in_the_fragment(tower: Any) -> None:
