@@ -397,7 +397,7 @@ def test_early_signal_never_opens_the_port(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a terminal's way to close a pipe")
 def test_closed_pipe_is_a_quiet_end() -> None:
-    """Output that nobody reads: 141 and no word, as SIGPIPE would end it."""
+    """CT-9.5: output that nobody reads is 141 and no word, as SIGPIPE would end it."""
     read, write = os.pipe()
     os.close(read)
     for arguments in (("--help",), ("control-tower", "--port=0"), ("inspect-request", "-")):
@@ -475,7 +475,7 @@ def test_inspect_request(data: bytes, code: int, verdict: str, tmp_path: Path) -
 
 
 def test_inspect_request_prints_any_byte_in_any_encoding(tmp_path: Path) -> None:
-    """Field values are any byte, terminals are any encoding: no encoding error."""
+    """CT-9.5: field values are any byte, terminals are any encoding: no encoding error."""
     file = tmp_path / "request.bin"
     file.write_bytes(b"GET / HTTP/1.1\r\nHost: a\r\nX: \xe2\x80\xae\xff\r\n\r\n")
     settings: list[dict[str, Any]] = [
