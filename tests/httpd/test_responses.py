@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from idkmesh.httpd import refusals
 from idkmesh.httpd.errors import ERROR_CODES
+from idkmesh.httpd.head_faults import FAULTS, refuse
 from idkmesh.httpd.request import HeadLimits, Refusal, Request
 from idkmesh.httpd.request_rules import judge_head
 from idkmesh.httpd.responses import (
@@ -211,6 +212,14 @@ def test_each_code_has_one_status() -> None:
     for refusal in (*values, *refusals.DENIED.values()):
         row = ERROR_CODES[refusal.code]
         assert (refusal.status, refusal.retryable) == (row.status, row.retryable), refusal
+
+
+@pytest.mark.parametrize("reason", FAULTS)
+def test_each_fault_has_a_code_of_the_table(reason: str) -> None:
+    """HS-12.3: what the request rules refuse is in the table too, with the same status."""
+    refusal = refuse(reason, 0)
+    row = ERROR_CODES[refusal.code]
+    assert (refusal.status, refusal.retryable) == (row.status, row.retryable)
 
 
 def test_envelope_has_no_details_where_nothing_is_known() -> None:
