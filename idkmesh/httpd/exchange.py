@@ -107,6 +107,11 @@ class Exchange:
         """The current date in the form of RFC 9110 5.6.7."""
         return self._service.http_date()
 
+    @property
+    def log(self) -> LineLog:
+        """Where the server tells of what programs do wrong."""
+        return self._service.log
+
     def respond(self, response: Response) -> None:
         """Write the whole response."""
         self.output.write_whole(

@@ -7,7 +7,6 @@ the rules have parsed: the header parser of the standard library, an e-mail pars
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import http.client
 import io
@@ -26,7 +25,12 @@ if TYPE_CHECKING:
     from idkmesh.httpd.request_rules import Request
     from idkmesh.service_runtime import LineLog
 
-_STEPS = ("setup", "handle", "handle_one_request", "parse_request", "finish", "handle_expect_100")
+_STEPS = {
+    step: getattr(BaseHTTPRequestHandler, step)
+    for step in ("setup", "handle", "handle_one_request", "parse_request", "finish", "handle_expect_100")
+}
+"""What the fast way stands for. Kept from the start: a program may have put something else into the class since."""
+_COPYFILE = SimpleHTTPRequestHandler.copyfile
 _EXPECT_LINE = re.compile(rb"\r\nexpect:[^\r\n]*(?=\r\n)", re.IGNORECASE)
 
 
@@ -60,13 +64,13 @@ def replay(exchange: Exchange) -> bytes:
     return head + exchange.body if exchange.body else head
 
 
-def run_handler(handler_class: Any, sock: Any, client_address: Any, server: Any, log: LineLog) -> None:  # noqa: ANN401
+def run_handler(handler_class: Any, sock: Any, client_address: Any, server: Any, log: LineLog) -> None:
     """Construct the handler, which handles the request in its constructor, as `socketserver` has it."""
     arguments: tuple[Any, ...] = ()
     keywords: dict[str, Any] = {}
-    cls = handler_class
-    if isinstance(cls, functools.partial):
-        cls, arguments, keywords = cls.func, cls.args, cls.keywords
+    cls: Any = handler_class
+    if isinstance(handler_class, functools.partial):
+        cls, arguments, keywords = handler_class.func, handler_class.args, handler_class.keywords
     if not (isinstance(sock, HandlerSocket) and _is_plain(cls) and sock.exchange.request.get("upgrade") is None):
         handler = handler_class(sock, client_address, server)
     else:
@@ -86,20 +90,20 @@ def _is_plain(cls: object) -> bool:
     return (
         isinstance(cls, type)
         and issubclass(cls, BaseHTTPRequestHandler)
-        and all(getattr(cls, step) is getattr(BaseHTTPRequestHandler, step) for step in _STEPS)
+        and all(getattr(cls, step) is original for step, original in _STEPS.items())
+        and type(cls).__call__ is type.__call__
         and cls.__new__ is object.__new__
         and cls.__setattr__ is object.__setattr__
+        and cls.__getattribute__ is object.__getattribute__
         and cls.MessageClass is http.client.HTTPMessage
         and (cls.rbufsize, cls.wbufsize) == (-1, 0)
     )
 
 
 @functools.cache
-def _sends_files(cls: type) -> bool:
-    return (
-        issubclass(cls, SimpleHTTPRequestHandler)
-        and getattr(cls, "copyfile", None) is SimpleHTTPRequestHandler.copyfile
-    )
+def _sends_files(cls: object) -> bool:
+    """Say whether the class sends files as the standard library does."""
+    return isinstance(cls, type) and issubclass(cls, SimpleHTTPRequestHandler) and cls.copyfile is _COPYFILE
 
 
 class ResponseWriter(io.BufferedIOBase):
@@ -119,14 +123,22 @@ class ResponseWriter(io.BufferedIOBase):
 
         :raises BrokenPipeError: the client has left.
         """
-        return self._write(data if type(data) is bytes else bytes(data))
+        return self._write(data if type(data) is bytes else bytes(memoryview(data)))
+
+    def close(self) -> None:
+        """Close: what is written after the handler has returned is refused, and told."""
+        super().close()
+        self._write = self._write_late
+
+    def _write_late(self, data: bytes) -> int:
+        return self._sock.exchange.output.write(data)
 
     def fileno(self) -> int:
         """Return the live descriptor: see :meth:`HandlerSocket.fileno`."""
         return self._sock.fileno()
 
 
-def _setup(handler: Any, log: LineLog) -> None:  # noqa: ANN401
+def _setup(handler: Any, log: LineLog) -> None:
     """Do what `StreamRequestHandler.setup` does."""
     del handler.setup
     sock: HandlerSocket = handler.request
@@ -135,17 +147,17 @@ def _setup(handler: Any, log: LineLog) -> None:  # noqa: ANN401
         sock.settimeout(handler.timeout)
     handler.rfile = RequestReader(sock.exchange.body, log)
     handler.wfile = ResponseWriter(sock)
-    if _sends_files(type(handler)):
+    if _sends_files(handler.__class__):
         handler.copyfile = functools.partial(_copyfile, handler)
 
 
-def _copyfile(handler: Any, source: Any, outputfile: Any) -> None:  # noqa: ANN401
+def _copyfile(handler: Any, source: Any, outputfile: Any) -> None:
     """Send a file by its descriptor where that can be, else as `SimpleHTTPRequestHandler.copyfile` does."""
     if outputfile is not handler.wfile or handler.request.exchange.output.send_file(source) is None:
         SimpleHTTPRequestHandler.copyfile(handler, source, outputfile)
 
 
-def _handle(handler: Any) -> None:  # noqa: ANN401
+def _handle(handler: Any) -> None:
     """Do what `BaseHTTPRequestHandler.handle`, `handle_one_request` and `parse_request` do for an accepted request."""
     del handler.handle
     _set_attributes(handler, handler.request.exchange.request)
@@ -155,14 +167,15 @@ def _handle(handler: Any) -> None:  # noqa: ANN401
             handler.send_error(HTTPStatus.NOT_IMPLEMENTED, f"Unsupported method ({handler.command!r})")
             return
         method()
-        with contextlib.suppress(ValueError):  # the handler may have closed it
-            handler.wfile.flush()
+        handler.wfile.flush()  # as it stands there: a handler may have put a writer of its own in its place
     except TimeoutError as error:
         handler.log_error("Request timed out: %r", error)
         handler.close_connection = True
+    finally:
+        vars(handler).pop("copyfile", None)
 
 
-def _set_attributes(handler: Any, request: Request) -> None:  # noqa: ANN401
+def _set_attributes(handler: Any, request: Request) -> None:
     """Set what `parse_request` sets, with the same values (compared with the standard library's by a test)."""
     head = request.head
     raw = head[: head.index(b"\n") + 1]
@@ -185,7 +198,7 @@ def _set_attributes(handler: Any, request: Request) -> None:  # noqa: ANN401
 
 def message(request: Request) -> http.client.HTTPMessage:
     """Return the header fields as the standard library gives them to a handler, `Expect` left out."""
-    structured = (request.get("content-type") or "").lower().startswith(("multipart/", "message/"))
+    structured = (request.get("content-type") or "").strip().lower().startswith(("multipart", "message"))
     # The e-mail parser keeps white space at the end of a value, and reads structure into these two types.
     if structured or b" \r\n" in request.head or b"\t\r\n" in request.head:
         lines = _EXPECT_LINE.sub(b"", request.head)

@@ -1,13 +1,15 @@
 """The socket that a handler sees: it replays the request, then ends (HS-10.4).
 
 Laws
-    * It shares the connection's descriptor and never closes it.
+    * It shares the connection's descriptor and never closes it. The descriptor blocks while a child process may have
+      it (:meth:`HandlerSocket.fileno`, ``fork``), and no longer when the handler has ended.
     * What is sent through it joins the handler's output, in order with what is written to ``wfile``.
     * After a 101 response it goes on live, with the timeout that the handler set.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -15,18 +17,19 @@ import select
 import socket
 import ssl
 import tempfile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from idkmesh.httpd import tls
+from idkmesh.httpd.exchange import current_exchange, input_waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from _typeshed import ReadableBuffer, WriteableBuffer
 
     from idkmesh.httpd.exchange import Exchange
+    from idkmesh.httpd.output import Output
     from idkmesh.service_runtime import LineLog
-
-SWITCHING_PROTOCOLS = 101
 
 T = TypeVar("T")
 
@@ -34,7 +37,7 @@ T = TypeVar("T")
 class HandlerSocket(socket.socket):
     """``self.request`` of a handler. Blocking, as far as the handler can tell."""
 
-    __slots__ = ("_exchange", "_log", "_replay", "_timeout")
+    __slots__ = ("_closed_by_handler", "_exchange", "_log", "_peer", "_replay", "_timeout")
 
     def __init__(self, exchange: Exchange, replay: bytes, log: LineLog) -> None:
         """Replay `replay` (head and body) to the handler of `exchange`."""
@@ -43,6 +46,8 @@ class HandlerSocket(socket.socket):
         self._exchange: Exchange | None = exchange
         self._replay = io.BytesIO(replay)
         self._log = log
+        self._closed_by_handler = False
+        self._peer = exchange.client_address
         self._timeout: float | None = None
 
     @property
@@ -52,15 +57,23 @@ class HandlerSocket(socket.socket):
         :raises OSError: it is over.
         """
         if self._exchange is None:
-            self._log.once("socket-kept", "a handler's socket was used after the handler had returned: it has ended")
+            if not self._closed_by_handler:
+                self._log.once("socket-kept", "a handler used its socket after it had returned: the socket has ended")
             raise OSError(errno.EBADF, "this socket ended with its handler: one request a connection")
         return self._exchange
 
     def retire(self) -> None:
         """End the handler's use of the connection; the descriptor stays open."""
-        self._exchange = None
-        if socket.socket.fileno(self) >= 0:
-            super().detach()
+        exchange, self._exchange = self._exchange, None
+        if exchange is None:
+            return
+        super().detach()
+        output, connection = exchange.output, exchange.connection
+        if output.shared:
+            connection.sock.settimeout(0)
+            output.shared = False
+        if exchange.request.get("upgrade") is not None and output.upgraded() and not connection.unread:
+            connection.unread = input_waits(connection.sock)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -73,10 +86,9 @@ class HandlerSocket(socket.socket):
             self._replay.seek(at)
         else:
             data = self._replay.read(bufsize)
-        if data or not bufsize or not _upgraded(exchange):
+        if data or not bufsize or not exchange.output.upgraded():
             return data
-        exchange.output.flush()
-        return self._live(select.POLLIN, lambda: exchange.connection.sock.recv(bufsize, flags))
+        return self._live(lambda: exchange.output.receive(bufsize, flags))
 
     def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0, /) -> int:
         """Read into `buffer`, like :meth:`recv`."""
@@ -87,23 +99,48 @@ class HandlerSocket(socket.socket):
 
     def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Any]:
         """Read like :meth:`recv`; the address is the peer's."""
-        return self.recv(bufsize, flags), self.exchange.client_address
+        return self.recv(bufsize, flags), self._peer
+
+    def recvfrom_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0, /) -> tuple[int, Any]:
+        """Read like :meth:`recv_into`; the address is the peer's."""
+        return self.recv_into(buffer, nbytes, flags), self._peer
+
+    def recvmsg(self, bufsize: int, ancbufsize: int = 0, flags: int = 0, /) -> tuple[bytes, list[Any], int, Any]:  # noqa: ARG002 (standard)
+        """Read like :meth:`recv`; no ancillary data ever comes."""
+        return self.recv(bufsize, flags), [], 0, self._peer
+
+    def recvmsg_into(
+        self,
+        buffers: Iterable[WriteableBuffer],
+        ancbufsize: int = 0,  # noqa: ARG002 (the standard signature)
+        flags: int = 0,
+        /,
+    ) -> tuple[int, list[Any], int, Any]:
+        """Read into the first of `buffers` that has room, like :meth:`recv_into`."""
+        for buffer in buffers:
+            if memoryview(buffer).nbytes:
+                return self.recv_into(buffer, 0, flags), [], 0, self._peer
+        return 0, [], 0, self._peer
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def send(self, data: ReadableBuffer, flags: int = 0, /) -> int:  # noqa: ARG002 (the standard signature)
         """Append to the response; at once on the wire after a 101."""
-        exchange = self.exchange
-        count = exchange.output.write(bytes(data))
-        if _upgraded(exchange):
-            self._flush()
-        return count
+        return self.exchange.output.write(bytes(memoryview(data)))
 
     def sendall(self, data: ReadableBuffer, flags: int = 0, /) -> None:
         """Append to the response, like :meth:`send`."""
         self.send(data, flags)
 
-    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:  # noqa: ANN401 (as inherited)
+    def sendmsg(self, buffers: Iterable[ReadableBuffer], *_: Any) -> int:
+        """Append all of `buffers`, like :meth:`send`."""
+        return self.send(b"".join(bytes(memoryview(data)) for data in buffers))
+
+    def sendto(self, data: ReadableBuffer, *_: Any) -> int:
+        """Append to the response, like :meth:`send`: a stream goes to its peer alone."""
+        return self.send(data)
+
+    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
         """Send a file: by its descriptor where it is a regular file, else by reading it."""
         if offset:
             file.seek(offset)
@@ -116,7 +153,7 @@ class HandlerSocket(socket.socket):
 
     # --- the rest of a socket --------------------------------------------------------------------------------------
 
-    def makefile(self, mode: str = "r", buffering: int | None = None, **text: Any) -> Any:  # type: ignore[override]  # noqa: ANN401
+    def makefile(self, mode: str = "r", buffering: int | None = None, **text: Any) -> Any:
         """Return a file over the request (``"rb"``: a :class:`RequestReader`, unless the request asks to upgrade)."""
         if mode == "rb" and self.exchange.request.get("upgrade") is None:
             return RequestReader(self._replay.read(), self._log)
@@ -130,9 +167,9 @@ class HandlerSocket(socket.socket):
         exchange = self._exchange
         if exchange is None:
             return super().fileno()
-        self._flush()
-        exchange.output.left = True
-        exchange.connection.sock.setblocking(True)
+        exchange.output.flush(self._timeout)
+        exchange.output.left = exchange.output.shared = True
+        exchange.connection.sock.settimeout(None)
         return super().fileno()
 
     def settimeout(self, value: float | None, /) -> None:
@@ -141,6 +178,11 @@ class HandlerSocket(socket.socket):
 
     def gettimeout(self) -> float | None:
         """Return what :meth:`settimeout` set."""
+        return self._timeout
+
+    @property
+    def timeout(self) -> float | None:
+        """What :meth:`settimeout` set."""
         return self._timeout
 
     def setblocking(self, flag: bool, /) -> None:  # noqa: FBT001 (the standard signature)
@@ -152,56 +194,60 @@ class HandlerSocket(socket.socket):
         return self._timeout != 0.0
 
     def shutdown(self, how: int, /) -> None:
-        """Nothing: the response is half-closed when it is complete."""
-        _ = self.exchange, how
+        """Nothing: the response is half-closed when it is complete. After a 101, what `shutdown` does."""
+        exchange = self.exchange
+        if not exchange.output.upgraded():
+            return
+        exchange.output.flush(self._timeout)
+        sock = exchange.connection.sock
+        if isinstance(sock, ssl.SSLSocket) and how != socket.SHUT_RD:
+            tls.notify_close(sock)
+        socket.socket.shutdown(sock, how)  # an SSLSocket's own would end its reading too
 
     def close(self) -> None:
         """End the handler's use of the connection; the response still goes out."""
-        self.retire()
+        if self._exchange is not None:
+            self.retire()
+            self._closed_by_handler = True
 
-    def detach(self) -> int:
+    def detach(self) -> NoReturn:
         """Refuse: the connection belongs to the server.
 
         :raises OSError: always.
         """
         raise OSError(errno.EPERM, "a handler cannot take the connection over")
 
-    def getpeername(self) -> Any:  # noqa: ANN401 (a family's own)
-        """Return the peer's address, known since accept."""
-        return self.exchange.client_address
+    def dup(self) -> NoReturn:
+        """Refuse, like :meth:`detach`."""
+        self.detach()
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the TLS socket has)
+    def getpeername(self) -> Any:
+        """Return the peer's address, known since accept."""
+        return self._peer
+
+    def __repr__(self) -> str:
+        """Show the peer. The standard one asks for the descriptor, which is not for a log line to do."""
+        return f"<{type(self).__name__} of {self._peer!r}{' (ended)' if self._exchange is None else ''}>"
+
+    def __getattr__(self, name: str) -> Any:
         """Give what only a TLS socket has (`getpeercert`, `cipher`, `version`)."""
         if name.startswith("_"):
             raise AttributeError(name)
         sock = self.exchange.connection.sock
-        if not isinstance(sock, ssl.SSLSocket):
-            msg = f"a plain socket has no {name!r}"
-            raise AttributeError(msg)
-        return getattr(sock, name)
+        if isinstance(sock, ssl.SSLSocket):
+            return getattr(sock, name)
+        raise AttributeError(f"a plain socket has no {name!r}")
 
-    def _flush(self) -> None:
-        """Wait until everything written so far has left."""
-        output = self.exchange.output
-        output.flush()
-        while output.waiting:
-            self._wait(select.POLLOUT)
-            output.flush()
-
-    def _live(self, event: int, attempt: Callable[[], T]) -> T:
+    def _live(self, attempt: Callable[[], T]) -> T:
         """Repeat a non-blocking call until it succeeds or the handler's timeout has passed."""
         while True:
             try:
                 return attempt()
             except (BlockingIOError, ssl.SSLWantReadError):
-                self._wait(event)
-
-    def _wait(self, event: int) -> None:
-        poll = select.poll()
-        poll.register(self.exchange.connection.sock, event)
-        if not poll.poll(None if self._timeout is None else self._timeout * 1000):
-            msg = "timed out"
-            raise TimeoutError(msg)
+                poll = select.poll()
+                poll.register(self.exchange.connection.sock, select.POLLIN)
+                if not poll.poll(None if self._timeout is None else self._timeout * 1000):
+                    raise TimeoutError("timed out") from None
 
 
 class RequestReader(io.BytesIO):
@@ -216,20 +262,23 @@ class RequestReader(io.BytesIO):
     def read(self, size: int | None = -1, /) -> bytes:
         """Read up to `size` bytes. Less than asked for is the end of the declared body, never a wait."""
         data = super().read(size)
-        if size is not None and len(data) < size:
+        if size is not None and len(data) < size and self._file is None:
             self._log.once(
                 "read-past-body",
                 "a handler read past the end of its request's body: it gets what was declared and no more",
             )
         return data
 
+    def peek(self, size: int = 0, /) -> bytes:  # noqa: ARG002 (the signature of BufferedReader)
+        """Return what is left without taking it, as `BufferedReader.peek` does."""
+        return self.getvalue()[self.tell() :]
+
     def fileno(self) -> int:
         """Return the descriptor of an anonymous file with the rest of the request, for a child process to read."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the reader)
+            self._file = _anonymous_file()
             self._file.write(super().read())
-            self._file.flush()
-            os.lseek(self._file.fileno(), 0, os.SEEK_SET)
+            self._file.seek(0)
         return int(self._file.fileno())
 
     def close(self) -> None:
@@ -239,8 +288,38 @@ class RequestReader(io.BytesIO):
         super().close()
 
 
-def _upgraded(exchange: Exchange) -> bool:
-    """Say whether the handler has answered 101: the first bytes it wrote decide."""
-    return exchange.output.first_status() == SWITCHING_PROTOCOLS
+def _anonymous_file() -> Any:
+    """Return a file without a name, in memory where the system has such."""
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("request"), "w+b", buffering=0)  # noqa: PTH123 (closed with the reader)
+    return tempfile.TemporaryFile(buffering=0)
 
 
+def _output_in_hand() -> Output | None:
+    """Return the output of the handler that this thread runs."""
+    exchange = current_exchange.get()
+    return exchange.output if exchange is not None else None
+
+
+def _before_fork() -> None:
+    """Let leave what a handler wrote before it forks, so that a child writes after it: ``wfile`` is unbuffered."""
+    output = _output_in_hand()
+    if output is not None:
+        with contextlib.suppress(OSError):  # the handler learns of it when it writes
+            output.flush()
+
+
+def _after_fork_in_parent() -> None:
+    output = _output_in_hand()
+    if output is not None:
+        output.left = output.shared = True
+
+
+def _after_fork_in_child() -> None:
+    output = _output_in_hand()
+    if output is not None:
+        output.disown()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

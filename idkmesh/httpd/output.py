@@ -5,15 +5,19 @@ waited too long (HS-7.3). A lock of its own orders them; both send without block
 worker alone finishes the response (HS-7.4).
 
 The first bytes are the head of an HTTP response. It is held back until it is complete, then gains ``Connection:
-close`` (HS-7.1): nothing else about it changes.
+close`` (HS-7.1): nothing else about it changes. Interim responses before it pass unchanged; after a 101 response
+everything does, at once.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import os
+import re
 import select
 import stat
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, NoReturn, Protocol
@@ -37,6 +41,10 @@ SLICE_BYTES = 16 * 1024 * 1024
 """What is taken at a time of a single write that is larger than the file may become."""
 FLUSH_TURN_BYTES = 1024 * 1024
 """The most that the front sends of one running response before the others have their turn."""
+SWITCHING_PROTOCOLS = 101
+
+_STATUS_LINE = b"HTTP/1."
+_replace_connection = re.compile(rb"\r\nconnection:[^\r\n]*+", re.IGNORECASE).sub
 
 
 class Readable(Protocol):
@@ -66,6 +74,7 @@ class Output:
         "broken",
         "fault",
         "left",
+        "shared",
         "status",
         "total",
     )
@@ -88,6 +97,8 @@ class Output:
         """Whether the client has left or was given up."""
         self.fault: OSError | None = None
         """Why a response could not be kept: the temporary directory takes no more."""
+        self.shared = False
+        """Whether the descriptor, made blocking, is in a child process's hands too: the front lets it alone."""
         self.status = 0
         self.total = 0
 
@@ -109,7 +120,7 @@ class Output:
             self._chunks.append(data)
             self._size += size
             self.total += size
-            if self._size < FLUSH_BYTES:
+            if self._size < FLUSH_BYTES and self.status != SWITCHING_PROTOCOLS:
                 return size
             self._push()
         self._relieve()
@@ -145,34 +156,58 @@ class Output:
             self.status = status
         self.write(data)
 
-    @property
-    def waiting(self) -> bool:
-        """Whether output waits for the client."""
+    def upgraded(self) -> bool:
+        """Say whether the handler has answered 101: from then on the connection is live."""
+        with self._lock:
+            if not self._head_done:
+                self._stage(final=False)
+            return self.status == SWITCHING_PROTOCOLS
+
+    def receive(self, size: int, flags: int) -> bytes:
+        """Read from the client of a live connection, without blocking; what was written before leaves first.
+
+        Under the lock: a TLS object cannot be read and written at once.
+        """
+        with self._lock:
+            self._push()
+            if self.broken or self._ended:
+                self._refuse()
+            return self._connection.sock.recv(size, flags)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Let everything written leave, an unfinished head too, and wait until the socket has taken it.
+
+        :param timeout: seconds to wait while the client takes nothing; `request_timeout` where None.
+        :raises BrokenPipeError: the client has left.
+        :raises TimeoutError: the client takes nothing; what it has not taken still goes out after the handler.
+        """
+        with self._lock:
+            if self.broken or self._ended:
+                self._refuse()
+            self._stage(final=True)
+            self._push()
+        while self._waits():
+            if not _wait_writable(self._connection.sock, self._timeout if timeout is None else timeout):
+                raise TimeoutError("timed out")
+            with self._lock:
+                self._push()
+        if self.broken:
+            self._refuse()
+
+    def _waits(self) -> bool:
         outbox = self._outbox  # the front may take it away between two looks
         return outbox is not None and outbox.remaining > 0
 
-    def first_status(self) -> int:
-        """Return the status that the handler has begun to write, interim ones included; 0 before it has."""
-        if self.status:
-            return self.status
-        first = self._chunks[0] if self._chunks else b""
-        return int(first[9:12]) if first.startswith(b"HTTP/1.") and first[9:12].isdigit() else 0
-
-    def flush(self) -> None:
-        """Let what was written leave now.
-
-        :raises BrokenPipeError: the client has left.
-        """
-        with self._lock:
-            if not self._ended:
-                self._push()
-            if self.broken or self._ended:
-                self._refuse()
+    def disown(self) -> None:
+        """In a forked child: forget what the parent sends, and a lock that a thread of the parent may have held."""
+        self._lock = threading.Lock()
+        self._chunks = []
+        self._outbox = None
 
     def flush_if_old(self, now: float) -> None:
         """Front: let output leave that is older than 20 ms, or that is stuck behind a slow client."""
         # A worker that holds the lock is sending just now.
-        if (self._chunks or self._outbox) and self._lock.acquire(blocking=False):
+        if (self._chunks or self._outbox) and not self.shared and self._lock.acquire(blocking=False):
             try:
                 if (self._chunks and now - self._since >= FLUSH_SECONDS) or (self._outbox and self._outbox.remaining):
                     self._push(FLUSH_TURN_BYTES)
@@ -184,12 +219,11 @@ class Output:
 
         The descriptor is duplicated, so the caller may close the file at once. Returns the bytes taken.
         """
-        try:
-            descriptor = source.fileno()
-            offset = source.tell()
-            status = os.fstat(descriptor)
-        except (AttributeError, OSError, ValueError):
+        if not _is_plain_file(source):
             return None
+        descriptor = source.fileno()
+        offset = source.tell()
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
         count = max(0, status.st_size - offset)
@@ -212,7 +246,7 @@ class Output:
             if self._outbox is None:
                 data = b"".join(self._chunks) if len(self._chunks) != 1 else self._chunks[0]
                 self._chunks.clear()
-                return data if self._head_done else self._finish_head(data)
+                return data if self._head_done else self._finish_head(data, final=True)[0]
             self._stage(final=True)
             return self._hand_out()
 
@@ -248,13 +282,10 @@ class Output:
         self._chunks.clear()
         self._size = 0
         if not self._head_done:
-            interim = _interim_end(data)
-            if not final and len(data) < FLUSH_BYTES and data.find(b"\r\n\r\n", interim) < 0:
-                self._chunks = [data[interim:]] if interim < len(data) else []
-                self._size = len(data) - interim
-                data = data[:interim]
-            else:
-                data = self._finish_head(data)
+            data, held = self._finish_head(data, final=final)
+            if held:
+                self._chunks.append(held)
+                self._size = len(held)
         self._append(data)
 
     def _append(self, data: bytes | memoryview) -> None:
@@ -275,18 +306,33 @@ class Output:
     def _hold(self, size: int) -> bool:
         return self._budget.hold(self._connection, self._connection.kept + size)
 
-    def _finish_head(self, data: bytes) -> bytes:
-        """Give the head its ``Connection: close``; interim responses before it pass unchanged."""
+    def _finish_head(self, data: bytes, *, final: bool) -> tuple[bytes, bytes]:
+        """Give the head its ``Connection: close``; return what may leave, and the unfinished head that may not yet.
+
+        `final` says that the rest will not come this way: the head goes as it is.
+        """
+        start = 0
+        while _STATUS_LINE.startswith(data[start : start + len(_STATUS_LINE)]):
+            status = int(data[start + 9 : start + 12]) if data[start + 9 : start + 12].isdigit() else 0
+            end = data.find(b"\r\n\r\n", start)
+            if end >= 0:
+                if status // 100 == 1 and status != SWITCHING_PROTOCOLS:  # RFC 9110 15.2: an interim response
+                    start = end + 4
+                    continue
+                if not status:
+                    break
+                self._head_done = True
+                self.status = status
+                return data[:start] + _closing(data[start : end + 2], status) + data[end + 2 :], b""
+            if not final and len(data) - start < FLUSH_BYTES:
+                return data[:start], data[start:]
+            if status // 100 > 1 and data.endswith(b"\r\n"):
+                self.status = status
+                data = data[:start] + _closing(data[start:], status)
+            break
+        # No response of HTTP/1, or one without an end: the handler wrote something of its own.
         self._head_done = True
-        start = _interim_end(data)
-        end = data.find(b"\r\n\r\n", start)
-        if end < 0 or data[start : start + 7] != b"HTTP/1.":
-            return data  # no response of HTTP/1: the handler wrote something of its own
-        try:
-            self.status = int(data[start + 9 : start + 12])
-        except ValueError:
-            return data
-        return data[:start] + _closing(data[start : end + 2], self.status) + data[end + 2 :]
+        return data, b""
 
     def _push(self, limit: int = 0) -> None:
         """Send what the socket takes now, or up to `limit` bytes of it. The lock is held."""
@@ -338,32 +384,27 @@ class Output:
         return outbox.spooled if outbox is not None else 0
 
 
-def _interim_end(data: bytes) -> int:
-    """Return where the interim responses end that `data` begins with (RFC 9110 15.2; a 101 is final here)."""
-    start = 0
-    while data[start + 9 : start + 10] == b"1" and data[start : start + 7] == b"HTTP/1.":
-        end = data.find(b"\r\n\r\n", start)
-        if end < 0 or data[start + 9 : start + 12] == b"101":
-            break
-        start = end + 4
-    return start
-
-
 def _closing(head: bytes, status: int) -> bytes:
-    """Return a response's head, whose last line ends in CRLF, with ``Connection: close`` in it."""
-    lower = head.lower()
-    at = lower.find(b"\r\nconnection:")
-    if at < 0:
-        return head + b"Connection: close\r\n"
-    end = lower.find(b"\r\n", at + 2)
-    value = lower[at + 13 : end].strip(b" \t")
-    if value == b"close" or status == 101:  # noqa: PLR2004 (RFC 9110 15.2.2: the connection goes on, upgraded)
+    """Return a response's head, whose last line ends in CRLF, with one ``Connection: close`` in it."""
+    if status == SWITCHING_PROTOCOLS:  # RFC 9110 15.2.2: the connection goes on
         return head
-    return head[: at + 2] + b"Connection: close" + head[end:]
+    if b"\r\nconnection:" not in head.lower():
+        return head + b"Connection: close\r\n"
+    fields = iter((b"\r\nConnection: close",))
+    return _replace_connection(lambda _: next(fields, b""), head)
 
 
-def _wait_writable(sock: socket.socket, timeout: float) -> None:
+def _is_plain_file(source: object) -> bool:
+    """Say whether the bytes that `read` gives are those of the descriptor. Compressed files have descriptors too."""
+    if isinstance(source, tempfile._TemporaryFileWrapper):  # noqa: SLF001 (what NamedTemporaryFile gives)
+        source = source.file
+    if type(source) in (io.BufferedReader, io.BufferedRandom):
+        source = source.raw  # type: ignore[attr-defined]
+    return type(source) is io.FileIO and not source.closed
+
+
+def _wait_writable(sock: socket.socket, timeout: float) -> bool:
     """Wait up to `timeout` seconds for room; `select.select` could not watch descriptors above 1,023."""
     poll = select.poll()
     poll.register(sock, select.POLLOUT)
-    poll.poll(timeout * 1000)
+    return bool(poll.poll(timeout * 1000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from logging import WARNING
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -22,14 +23,18 @@ if TYPE_CHECKING:
     ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
 _STATUS = re.compile(r"[1-9][0-9]{2} [ -~\x80-\xff]*")
-_HOP_BY_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-connection"})
+_HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-connection"}
+)
+_TOO_LONG = "a WSGI application gave more than the Content-Length it had promised: what is beyond it is cut off"
 _BODILESS = ("204", "304")
+_LENGTH = re.compile(r"[0-9]{1,18}")
 
 
 class FileWrapper:
     """``wsgi.file_wrapper``: a regular file is sent by its descriptor, anything else in blocks."""
 
-    def __init__(self, filelike: Any, block_size: int = 64 * 1024) -> None:  # noqa: ANN401 (PEP 3333: has read())
+    def __init__(self, filelike: Any, block_size: int = 64 * 1024) -> None:
         """Send what is left of `filelike`."""
         self.filelike = filelike
         self._block_size = block_size
@@ -64,7 +69,6 @@ class WSGIRunner:
             "SERVER_PORT": str(port),
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": "https" if secure else "http",
-            "wsgi.errors": sys.stderr,
             "wsgi.multithread": True,
             "wsgi.multiprocess": False,
             "wsgi.run_once": False,
@@ -102,6 +106,7 @@ def environ_of(exchange: Exchange, base: dict[str, Any]) -> dict[str, Any]:
     address = exchange.client_address
     environ["REMOTE_ADDR"] = address[0] if isinstance(address, tuple) else ""
     environ["wsgi.input"] = io.BytesIO(exchange.body)
+    environ["wsgi.errors"] = sys.stderr
     for name, value in request.fields:
         if "_" in name:
             continue
@@ -117,13 +122,14 @@ def environ_of(exchange: Exchange, base: dict[str, Any]) -> dict[str, Any]:
 class WSGICall:
     """One call of the application: `start_response`, the head, the body counted against its promise."""
 
-    __slots__ = ("_exchange", "_fields", "_head_sent", "_left", "_status")
+    __slots__ = ("_exchange", "_fields", "_head_sent", "_left", "_names", "_status")
 
     def __init__(self, exchange: Exchange) -> None:
         """Answer `exchange`."""
         self._exchange = exchange
         self._status = ""
-        self._fields: list[tuple[str, str]] = []
+        self._fields = ""
+        self._names: dict[str, str] = {}
         self._head_sent = False
         self._left: int | None = None
         """Bytes that the promised Content-Length still allows; None where the end of the connection ends the body."""
@@ -145,7 +151,7 @@ class WSGICall:
     ) -> Callable[[bytes], object]:
         """Note status and fields.
 
-        :raises ValueError: a status or field that is not one line of HTTP.
+        :raises ValueError: a status or field that is not one line of HTTP, or two lengths.
         :raises RuntimeError: a second call without `exc_info`.
         """
         if exc_info is not None:
@@ -155,13 +161,16 @@ class WSGICall:
             finally:
                 exc_info = None  # PEP 3333: no circular reference
         elif self._status:
-            msg = "start_response was called twice without exc_info"
-            raise RuntimeError(msg)
+            raise RuntimeError("start_response was called twice without exc_info")
         if not _STATUS.fullmatch(status):
-            msg = f"not a status line: {status!r}"
-            raise ValueError(msg)
-        self._status = status
-        self._fields = [field for field in headers if field[0].lower() not in _HOP_BY_HOP]
+            raise ValueError(f"not a status line: {status!r}")
+        fields = [field for field in headers if field[0].lower() not in _HOP_BY_HOP]
+        lines = header_lines(fields)
+        lengths = [value for name, value in fields if name.lower() == "content-length"]
+        if len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
+            raise ValueError(f"not a length: {', '.join(lengths)!r}")
+        self._status, self._fields = status, lines
+        self._names = {name.lower(): value for name, value in fields}
         return self._write
 
     def _send(self, result: Iterable[bytes]) -> None:
@@ -169,11 +178,10 @@ class WSGICall:
         for data in result:
             if data:
                 self._write(data, whole=alone)
-        if not self._head_sent:
-            self._send_head(0)
+        # A short answer to HEAD says nothing about the answer to GET.
+        self._send_head(0 if self._bodied else None)
         if self._left:
-            msg = f"the application promised {self._left} bytes more than it gave"
-            raise ValueError(msg)
+            raise ValueError(f"the application promised {self._left} bytes more than it gave")
 
     def _send_file(self, result: FileWrapper) -> bool:
         self._send_head(None)
@@ -183,15 +191,16 @@ class WSGICall:
         if taken is None:
             return False
         if self._left is not None and taken < self._left:
-            msg = f"the application promised {self._left - taken} bytes more than the file has"
-            raise ValueError(msg)
+            raise ValueError(f"the application promised {self._left - taken} bytes more than the file has")
         return True
 
     @property
     def _bodied(self) -> bool:
         return self._exchange.request.method != "HEAD" and not self._status.startswith(_BODILESS)
 
-    def _write(self, data: bytes, *, whole: bool = False) -> None:
+    def _write(self, data: object, *, whole: bool = False) -> None:
+        if not isinstance(data, bytes):
+            raise TypeError(f"the application gave {type(data).__name__} as a body, which is bytes")
         if not self._head_sent:
             self._send_head(len(data) if whole else None)
         if not self._bodied:
@@ -199,6 +208,7 @@ class WSGICall:
             return
         if self._left is not None:
             if len(data) > self._left:
+                self._exchange.log.once("body-too-long", _TOO_LONG, WARNING)
                 data = data[: self._left]  # beyond the promise nothing can be told from another response
             self._left -= len(data)
         self._exchange.output.write(data)
@@ -208,18 +218,16 @@ class WSGICall:
         if self._head_sent:
             return
         if not self._status:
-            msg = "the application wrote a body before it called start_response"
-            raise RuntimeError(msg)
+            raise RuntimeError("the application wrote a body before it called start_response")
         self._head_sent = True
-        names = {name.lower(): value for name, value in self._fields}
         extra = ""
-        if "date" not in names:
+        if "date" not in self._names:
             extra = f"Date: {self._exchange.http_date}\r\n"
-        if "content-length" in names:
-            self._left = int(names["content-length"])
+        if "content-length" in self._names:
+            self._left = int(self._names["content-length"])
         elif length is not None and not self._status.startswith(_BODILESS):
             extra += f"Content-Length: {length}\r\n"
         if not self._bodied:
             self._left = None
-        head = f"HTTP/1.0 {self._status}\r\n{header_lines(self._fields)}{extra}Connection: close\r\n\r\n"
+        head = f"HTTP/1.0 {self._status}\r\n{self._fields}{extra}Connection: close\r\n\r\n"
         self._exchange.output.write_head(head.encode("latin-1"), int(self._status[:3]))
