@@ -113,9 +113,8 @@ def environ_of(exchange: Exchange, base: dict[str, Any]) -> dict[str, Any]:
         key = name.upper().replace("-", "_")
         if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
             key = "HTTP_" + key
-        if key in environ:
-            value = environ[key] + ("; " if key == "HTTP_COOKIE" else ", ") + value  # noqa: PLW2901
-        environ[key] = value
+        joint = "; " if key == "HTTP_COOKIE" else ", "
+        environ[key] = environ[key] + joint + value if key in environ else value
     return environ
 
 
