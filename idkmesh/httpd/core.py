@@ -70,8 +70,6 @@ class Core:
         self.evicted = 0
         self.abandoned = 0
         self.accepted = 0
-        self.handled = 0
-        """How many of the accepted connections earlier calls of `handle_request` have served."""
         self.attentive = False
         """Whether somebody waits for the end of exchanges, so that a worker is to wake the front for each."""
         self.linger_until = float("inf")

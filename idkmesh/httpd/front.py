@@ -622,6 +622,12 @@ class Front:
         held = self._held
         return [*held[State.HANDLING], *held[State.READING_BODY], *held[State.WRITING]]
 
+    def refuse_bodies(self, now: float) -> None:
+        """Answer 503 to whoever is still sending a body when a drain has used up its time."""
+        for connection in list(self._held[State.READING_BODY]):
+            self._core.deny(Denial.DRAINING, now)
+            self._refuse(connection, DENIED[Denial.DRAINING], now)
+
     def newcomers(self, since: float) -> bool:
         """Say whether a connection without a complete head was accepted after `since`: its request is on the way."""
         return any(connection.accepted_at >= since for connection in self._held[State.READING_HEAD])
@@ -651,6 +657,8 @@ class Front:
             if connection.outbox is not None:
                 connection.outbox.close()
                 connection.cut = True
+            self._core.budget.hold(connection, 0)
+            self._core.connections -= 1
             if connection.state is not State.CLOSED:
                 close(connection)
 

@@ -150,20 +150,23 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
     def handle_request(self) -> None:
         """Serve one connection to its end; `handle_timeout` if none comes within `timeout` seconds."""
+        if self._closed:
+            msg = "the server is closed"
+            raise RuntimeError(msg)
         limits = [limit for limit in (self.timeout, self.socket.gettimeout()) if limit]
         deadline = time.monotonic() + min(limits) if limits else float("inf")
         with self._running() as front:
             self._core.attentive = True
             front.acceptor.start(most=1)
             core = self._core
-            while core.accepted == core.handled and time.monotonic() < deadline:
+            before = core.accepted
+            while core.accepted == before and time.monotonic() < deadline:
                 front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
             front.acceptor.stop()
-            if core.accepted == core.handled:
+            if core.accepted == before:
                 self.handle_timeout()
             while core.connections:
                 front.turn(TURN_SECONDS)
-            core.handled = core.accepted
             self._core.attentive = False
 
     def shutdown(self) -> None:
@@ -249,6 +252,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         while front.busy and time.monotonic() < deadline:
             front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
             self.service_actions()
+        front.refuse_bodies(time.monotonic())
         end = min(time.monotonic() + LINGER_AT_END, core.linger_until)
         while front.settling and time.monotonic() < end:
             front.turn(0.05)
