@@ -22,6 +22,7 @@ from idkmesh.service_runtime import (
     ServiceUsage,
     access_log_enabled,
     access_log_line,
+    safe_request_id,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Core:
         """The program's own `verify_request`, where it has one."""
         self.probe_statuses: dict[str, int] = {}
         """Paths that stand in the access log only when their status changes, with the status each gave last."""
-        self._access_log = access_log_enabled(os.environ)
+        self.access_log = access_log_enabled(os.environ)
         self._date_second = 0
         self._date = ""
 
@@ -149,10 +150,21 @@ class Core:
         if refusal.status != 503:  # noqa: PLR2004 (the limiter counts these)
             self.refused += 1
 
-    def log_access(self, connection: Connection) -> None:
-        """Write the access-log line of an answered request, once, if the operator asked for the log."""
+    @staticmethod
+    def request_id(connection: Connection) -> str:
+        """Return the id of a request: a safe caller's own, or a new one; the same whenever it is asked."""
+        if not connection.request_id:
+            request = connection.request
+            connection.request_id = safe_request_id(request.get("x-request-id") if request is not None else None)
+        return connection.request_id
+
+    def log_access(self, connection: Connection, ended: float | None = None) -> None:
+        """Write the access-log line of an answered request, once, if the operator asked for the log.
+
+        `ended` is the monotonic time at which its last byte left, None for now.
+        """
         status, connection.status = connection.status, 0
-        if not self._access_log or not status:
+        if not self.access_log or not status:
             return
         request = connection.request
         if request is not None and not self._worth_a_line(request, status):
@@ -161,13 +173,13 @@ class Core:
         self.log.write(
             access_log_line(
                 time=dt.datetime.now(tz=dt.UTC),
-                request_id=connection.request_id,
+                request_id=self.request_id(connection),
                 method=request.method if request is not None else "",
                 target=request.target if request is not None else "",
                 status=status,
                 response_bytes=connection.written,
                 aborted=connection.cut or connection.outbox is not None,
-                duration=time.monotonic() - connection.accepted_at,
+                duration=(ended or time.monotonic()) - connection.accepted_at,
                 peer=address[0] if isinstance(address, tuple) else "",
             )
         )

@@ -183,7 +183,9 @@ class Exchange:
             return None
         connection.written += sent
         if sent == len(data):
-            if connection.body or time.monotonic() - connection.progress_at > UNWATCHED_SECONDS:
+            now = time.monotonic()
+            unwatched, connection.progress_at = now - connection.progress_at, now
+            if connection.body or unwatched > UNWATCHED_SECONDS:
                 connection.unread = connection.unread or input_waits(connection.sock)
             return None
         return self.output.keep(memoryview(data)[sent:])

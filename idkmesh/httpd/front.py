@@ -32,7 +32,7 @@ from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.wakeup import WakeUp
-from idkmesh.service_runtime import Denial, safe_request_id
+from idkmesh.service_runtime import Denial
 
 if TYPE_CHECKING:
     from idkmesh.httpd.application import Application
@@ -430,21 +430,15 @@ class Front:
         # What a refused client has still to send is not known, unless it asked for nothing but the answer.
         if connection.request is None or connection.state is State.READING_BODY:
             connection.unread = True
-        request_id = self._request_id(connection)
+        request_id = core.request_id(connection)
         data = core.renderer.render_refusal(refusal, connection.request, request_id, core.http_date())
         self._begin_write(connection, data, refusal.status, now)
 
     def _answer(self, connection: Connection, response: Response, now: float) -> None:
         core = self._core
-        request_id = self._request_id(connection)
+        request_id = core.request_id(connection)
         data = core.renderer.render(response, connection.request, request_id, core.http_date())
         self._begin_write(connection, data, response.status, now)
-
-    def _request_id(self, connection: Connection) -> str:
-        request = connection.request
-        if not connection.request_id:
-            connection.request_id = safe_request_id(request.get("x-request-id") if request is not None else None)
-        return connection.request_id
 
     def _begin_write(self, connection: Connection, data: bytes, status: int, now: float) -> None:
         connection.status = status
@@ -474,6 +468,8 @@ class Front:
         if outbox is None:
             return
         if request is not None:
+            if self._core.access_log:
+                self._core.request_id(connection)  # which the fields tell
             connection.request = request_line_of(request)
         # Holding less always succeeds, and the worker has charged more: the head and the body, which are gone.
         self._core.budget.hold(connection, connection.kept + outbox.memory)
@@ -548,7 +544,7 @@ class Front:
             connection.output = None
             self._held[State.HANDLING].pop(connection, None)
             if connection.state is State.CLOSED:
-                self._core.log_access(connection)
+                self._core.log_access(connection, None if connection.cut else connection.progress_at)
                 self._core.budget.hold(connection, 0)
                 self._core.connections -= 1
             elif connection.outbox is None:

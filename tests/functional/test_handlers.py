@@ -8,7 +8,6 @@ import tempfile
 import threading
 import time
 from http.server import SimpleHTTPRequestHandler
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +19,7 @@ from tests.functional.support import (
     abort,
     ending,
     get,
+    open_descriptors,
     parse,
     post,
     read_to_end,
@@ -28,6 +28,7 @@ from tests.functional.support import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.functional.support import Running
 
@@ -122,7 +123,7 @@ class Told(SiteServer):
 
 @pytest.mark.parametrize("again", [False, True])
 def test_handle_error_can_be_overridden(serve: Callable[..., Running], again: bool) -> None:
-    """HS-7.6, HS-10.2: the program's own handle_error is called once; what it raises costs neither worker nor client."""
+    """HS-7.6, HS-10.2: handle_error is called once; what it raises costs neither worker nor client."""
     here = serve(Failing, server_class=Told, max_concurrent_requests=1)
     here.server.raise_again = again
     for _ in range(3):
@@ -369,12 +370,12 @@ def test_full_temporary_directory(serve: Callable[..., Running], monkeypatch: py
 def test_client_that_resets_a_spooled_response(serve: Callable[..., Running]) -> None:
     """HS-4.7: the file of a response goes with its client."""
     here = serve(Spooling)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_descriptors()
     client = here.connect(get("/large?9000000"), receive_buffer=4096)
     here.wait_for_state("writing", 1)
     abort(client)
     here.wait_for_state("writing", 0)
-    until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    until(lambda: open_descriptors() <= before)
 
 
 class Child(Site):

@@ -6,8 +6,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from idkmesh.httpd.crossing import QUIET_SECONDS
 from idkmesh.httpd.responses import Response
 from tests.functional.support import (
@@ -25,6 +23,8 @@ from tests.functional.support import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import pytest
 
     from idkmesh.httpd.request_rules import Refusal, Request
     from tests.functional.support import Running
@@ -82,7 +82,7 @@ def test_probes_in_a_drain(serve: Callable[..., Running]) -> None:
 
 
 def test_overload_of_slow_handlers(serve: Callable[..., Running]) -> None:
-    """HS-5.2, HS-5.6: forty clients on two workers: each gets a whole answer, 200 or 503, and nobody waits in a queue."""
+    """HS-5.2, HS-5.6: of forty clients on two workers each gets a whole answer, 200 or 503; nobody is queued."""
     here = serve(max_concurrent_requests=2, listen_backlog=128)
     clients = [here.connect(get("/wait")) for _ in range(40)]
     refused = clients[2:]

@@ -91,7 +91,7 @@ def test_unsafe_request_id_is_replaced(serve: Callable[..., Running]) -> None:
     assert here.ask(post("/", 11, "X-Request-ID: a b;c")).fields["x-request-id"] != "a b;c"
 
 
-# --- large uploads that are refused read their answer ------------------------------------------------------------------
+# --- large uploads that are refused read their answer -----------------------------------------------------------------
 
 UPLOAD = 10 * 1024 * 1024
 

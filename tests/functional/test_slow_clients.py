@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from idkmesh.httpd.connection import body_deadline
-from tests.functional.support import GET, Site, ending, get, parse, post, read_to_end, until
+from tests.functional.support import GET, Site, ending, get, parse, post, read_to_end
 
 if TYPE_CHECKING:
     import socket
@@ -122,7 +122,7 @@ def test_large_body_has_more_time(serve: Callable[..., Running]) -> None:
 
 @pytest.mark.parametrize("path", ["/large?33554432", "/whole?33554432"])
 def test_unread_response_is_dropped(serve: Callable[..., Running], path: str) -> None:
-    """HS-4.4, HS-7.4, OVER-04: a client that takes nothing is dropped in time, as a cut, and holds no slot till then."""
+    """HS-4.4, HS-7.4, OVER-04: a client that takes nothing is dropped in time, as a cut, and holds no slot."""
     here = serve(request_timeout=TIMEOUT, max_concurrent_requests=1)
     client = here.connect(get(path), receive_buffer=4096)
     here.wait_for_state("writing", 1)
@@ -167,7 +167,7 @@ def test_very_slow_but_steady_reader_gets_all(serve: Callable[..., Running]) -> 
 
 
 def test_hostile_crowd_costs_no_thread(serve: Callable[..., Running]) -> None:
-    """HS-1.2, HS-8.3, OVER-01, OVER-08: 300 silent, trickling and unread connections; each healthy request is served."""
+    """HS-1.2, HS-8.3, OVER-01, OVER-08: 300 silent, stalled and unread connections; each healthy request is served."""
     here = serve(max_connections=600, max_concurrent_requests=4, listen_backlog=128)
     for number in range(100):
         here.connect()
@@ -199,9 +199,7 @@ def test_handler_time_is_not_the_clients(serve: Callable[..., Running]) -> None:
     assert here.ask(get("/pause")).body == b"firstlast"
 
 
-def test_steps_of_the_wall_clock_change_nothing(
-    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_of_the_wall_clock_change_nothing(serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     """HS-4.2: deadlines are monotonic; a wall clock that jumps a day neither ends nor extends one."""
     here = serve(request_timeout=TIMEOUT)
     real = time.time
