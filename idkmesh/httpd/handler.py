@@ -10,12 +10,11 @@ from __future__ import annotations
 import functools
 import http.client
 import io
-import re
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
-from idkmesh.httpd.handler_socket import HandlerSocket, RequestReader
+from idkmesh.httpd.handler_socket import HandlerSocket, RequestReader, head_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -31,7 +30,6 @@ _STEPS = {
 }
 """What the fast way stands for. Kept from the start: a program may have put something else into the class since."""
 _COPYFILE = SimpleHTTPRequestHandler.copyfile
-_EXPECT_LINE = re.compile(rb"\r\nexpect:[^\r\n]*(?=\r\n)", re.IGNORECASE)
 
 
 class HandlerApplication:
@@ -49,19 +47,11 @@ class HandlerApplication:
         return self._respond
 
     def _respond(self, exchange: Exchange) -> None:
-        sock = HandlerSocket(exchange, replay(exchange), self._log)
+        sock = HandlerSocket(exchange, self._log)
         try:
             exchange.server.finish_request(sock, exchange.client_address)
         finally:
             sock.retire()
-
-
-def replay(exchange: Exchange) -> bytes:
-    """Return the request as a handler is to read it: without `Expect`, which the front has honoured."""
-    head = exchange.request.head
-    if exchange.request.get("expect") is not None:
-        head = _EXPECT_LINE.sub(b"", head)
-    return head + exchange.body if exchange.body else head
 
 
 def run_handler(handler_class: Any, sock: Any, client_address: Any, server: Any, log: LineLog) -> None:
@@ -145,7 +135,7 @@ def _setup(handler: Any, log: LineLog) -> None:
     handler.connection = sock
     if handler.timeout is not None:
         sock.settimeout(handler.timeout)
-    handler.rfile = RequestReader(sock.exchange.body, log)
+    handler.rfile = RequestReader(sock.take_body(), log)
     handler.wfile = ResponseWriter(sock)
     if _sends_files(handler.__class__):
         handler.copyfile = functools.partial(_copyfile, handler)
@@ -201,7 +191,7 @@ def message(request: Request) -> http.client.HTTPMessage:
     structured = (request.get("content-type") or "").strip().lower().startswith(("multipart", "message"))
     # The e-mail parser keeps white space at the end of a value, and reads structure into these two types.
     if structured or b" \r\n" in request.head or b"\t\r\n" in request.head:
-        lines = _EXPECT_LINE.sub(b"", request.head)
+        lines = head_of(request)
         return http.client.parse_headers(io.BytesIO(lines[lines.index(b"\n") + 1 :]))
     headers = http.client.HTTPMessage()
     for name, value in request.fields:

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import select
 import socket
 import ssl
@@ -29,9 +30,12 @@ if TYPE_CHECKING:
 
     from idkmesh.httpd.exchange import Exchange
     from idkmesh.httpd.output import Output
+    from idkmesh.httpd.request_rules import Request
     from idkmesh.service_runtime import LineLog
 
 T = TypeVar("T")
+
+_remove_expect = re.compile(rb"\r\nexpect:[^\r\n]*+(?=\r\n)", re.IGNORECASE).sub
 
 
 class HandlerSocket(socket.socket):
@@ -39,12 +43,12 @@ class HandlerSocket(socket.socket):
 
     __slots__ = ("_closed_by_handler", "_exchange", "_log", "_peer", "_replay", "_timeout")
 
-    def __init__(self, exchange: Exchange, replay: bytes, log: LineLog) -> None:
-        """Replay `replay` (head and body) to the handler of `exchange`."""
+    def __init__(self, exchange: Exchange, log: LineLog) -> None:
+        """Replay the request of `exchange` to its handler."""
         sock = exchange.connection.sock
         super().__init__(sock.family, sock.type, sock.proto, fileno=sock.fileno())
         self._exchange: Exchange | None = exchange
-        self._replay = io.BytesIO(replay)
+        self._replay: io.BytesIO | None = None
         self._log = log
         self._closed_by_handler = False
         self._peer = exchange.client_address
@@ -75,17 +79,27 @@ class HandlerSocket(socket.socket):
         if exchange.request.get("upgrade") is not None and output.upgraded() and not connection.unread:
             connection.unread = input_waits(connection.sock)
 
+    def take_body(self) -> bytes:
+        """Return the body for somebody who has the head already; nothing is left to replay."""
+        self._replay = io.BytesIO()
+        return self.exchange.body
+
+    def _rest(self, exchange: Exchange) -> io.BytesIO:
+        """Return what is left to replay: at first the whole request. Most handlers never read it here."""
+        if self._replay is None:
+            self._replay = io.BytesIO(head_of(exchange.request) + exchange.body)
+        return self._replay
+
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         """Read what is left of the request, then ``b""``; live bytes after a 101."""
         exchange = self.exchange
+        rest = self._rest(exchange)
+        at = rest.tell()
+        data = rest.read(bufsize)
         if flags & socket.MSG_PEEK:
-            at = self._replay.tell()
-            data = self._replay.read(bufsize)
-            self._replay.seek(at)
-        else:
-            data = self._replay.read(bufsize)
+            rest.seek(at)
         if data or not bufsize or not exchange.output.upgraded():
             return data
         return self._live(lambda: exchange.output.receive(bufsize, flags))
@@ -155,8 +169,9 @@ class HandlerSocket(socket.socket):
 
     def makefile(self, mode: str = "r", buffering: int | None = None, **text: Any) -> Any:
         """Return a file over the request (``"rb"``: a :class:`RequestReader`, unless the request asks to upgrade)."""
-        if mode == "rb" and self.exchange.request.get("upgrade") is None:
-            return RequestReader(self._replay.read(), self._log)
+        exchange = self.exchange
+        if mode == "rb" and exchange.request.get("upgrade") is None:
+            return RequestReader(self._rest(exchange).read(), self._log)
         return super().makefile(mode, buffering, **text)  # type: ignore[call-overload]
 
     def fileno(self) -> int:
@@ -286,6 +301,11 @@ class RequestReader(io.BytesIO):
         if self._file is not None:
             self._file.close()
         super().close()
+
+
+def head_of(request: Request) -> bytes:
+    """Return the head as a handler is to read it: without `Expect`, which the front has honoured."""
+    return request.head if request.get("expect") is None else _remove_expect(b"", request.head)
 
 
 def _anonymous_file() -> Any:

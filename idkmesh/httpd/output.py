@@ -222,10 +222,10 @@ class Output:
         if not _is_plain_file(source):
             return None
         descriptor = source.fileno()
-        offset = source.tell()
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
+        offset = source.tell()
         count = max(0, status.st_size - offset)
         if most is not None:
             count = min(count, most)

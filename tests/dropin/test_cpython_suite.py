@@ -99,7 +99,7 @@ def test_cpython_tests_of_cgi(tmp_path_factory: pytest.TempPathFactory) -> None:
     """HS-10.1: the tests of CGIHTTPRequestHandler, which CPython skips as root, pass as another user."""
     report_as_nobody = can_be_run_by_nobody()
     if not report_as_nobody:
-        pytest.skip("this interpreter is installed where no other user can run it; test_cgi.py has a test as root")
+        pytest.skip("this interpreter is installed where no other user can run it; test_programs.py has a test as root")
     environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
     report = run("test.test_httpservers", user=NOBODY, group=NOBODY, extra_groups=[], cwd="/tmp", env=environment)
     assert_differences(report, DIFFERENCES | CGI_DIFFERENCES)
