@@ -35,7 +35,7 @@ def queued_bytes(sock: socket.socket) -> int:
         return 0
     try:
         return int.from_bytes(fcntl.ioctl(sock, _TIOCOUTQ, bytes(4)), sys.byteorder)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: it is closed
         return 0
 
 

@@ -281,7 +281,7 @@ def test_loop_can_go_on_after_shutdown() -> None:
         for _ in range(3):
             thread = threading.Thread(target=server.serve_forever, args=(0.05,))
             thread.start()
-            with socket.create_connection(server.server_address, timeout=PATIENCE) as client:
+            with socket.create_connection(("127.0.0.1", server.server_port), timeout=PATIENCE) as client:
                 client.sendall(GET)
                 assert parse(read_to_end(client)).status == 200
             server.shutdown()

@@ -217,8 +217,8 @@ def test_class_is_what_programs_expect() -> None:
     class Deep(BoundedHTTPServer):
         request_queue_size = 77
 
-    with Deep(("127.0.0.1", 0), Site) as server:
-        assert server.limits.listen_backlog == 77
+    with Deep(("127.0.0.1", 0), Site) as deep:
+        assert deep.limits.listen_backlog == 77
     with BoundedHTTPServer(("127.0.0.1", 0), Site) as server:
         assert server.limits == ServiceLimits()
         assert server.request_queue_size == 16
@@ -267,7 +267,7 @@ def test_serial_profile_survives_failing_handlers(serve: Callable[..., Running])
 def test_standard_client(serve: Callable[..., Running]) -> None:
     """HS-7.1: http.client, which offers keep-alive, sees that there is none and connects anew by itself."""
     here = serve()
-    connection = http.client.HTTPConnection(*here.server.server_address, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", here.server.server_port, timeout=PATIENCE)
     for _ in range(3):
         connection.request("POST", "/echo", body=b"body")
         response = connection.getresponse()

@@ -260,7 +260,7 @@ def test_refused_upload_over_tls(secure: Callable[..., Running]) -> None:
 
 class Peer(Site):
     def at_peer(self) -> None:
-        self.answer(str(self.connection.version()).encode())  # type: ignore[attr-defined]  # TLS sockets have it
+        self.answer(str(self.connection.version()).encode())
 
 
 def test_handler_sees_tls(secure: Callable[..., Running]) -> None:

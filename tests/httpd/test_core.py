@@ -1,0 +1,155 @@
+"""What the front and the workers share: dates, crossings, figures, the access log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from idkmesh.httpd.connection import Connection, State
+from idkmesh.httpd.core import Core, Limit
+from idkmesh.httpd.crossing import QUIET_SECONDS
+from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED
+from idkmesh.service_runtime import Denial, ServiceIdentity, ServiceLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+IDENTITY = ServiceIdentity(service="test", service_version="0")
+
+
+class Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.getMessage()}")
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    logger = logging.getLogger("idkmesh")
+    handler = Lines()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler.lines
+    logger.removeHandler(handler)
+    logger.setLevel(before)
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[Core]:
+    monkeypatch.setenv("IDKMESH_HTTP_ACCESS_LOG", "1")
+    one = Core(None, ServiceLimits(), IDENTITY)
+    yield one
+    assert one.log.close(5)
+
+
+def test_date_is_made_once_a_second(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RFC 9110 5.6.7: an IMF-fixdate in GMT, which follows the clock, backwards too."""
+    now = 784_111_777.9
+    monkeypatch.setattr(time, "time", lambda: now)
+    first = core.http_date()
+    assert first == "Sun, 06 Nov 1994 08:49:37 GMT"
+    assert core.http_date() is first
+    now -= 86_400
+    assert core.http_date() == "Sat, 05 Nov 1994 08:49:37 GMT"
+
+
+def test_crossings_are_told_by_limit(core: Core, lines: list[str]) -> None:
+    """HS-13.2: each limit has its own beginning and end, with its value, and what happened to how many."""
+    for at in range(3):
+        core.deny(Denial.OVERLOADED, 10.0 + at)
+        core.evict(11.0 + at)
+        core.hit(Limit.BYTES, 12.0 + at)
+    core.deny(Denial.DRAINING, 12.0)
+    assert core.crossed == 3
+    core.end_crossings(12.0 + QUIET_SECONDS)
+    assert core.crossed == 2
+    core.end_crossings(1000.0)
+    core.end_crossings(2000.0)
+    assert core.crossed == 0
+    assert core.log.flush(5)
+    assert lines == [
+        "WARNING max_concurrent_requests (16) is reached: requests beyond it are answered 503",
+        "WARNING max_connections (1000) is reached: connections give way to newcomers",
+        "WARNING max_buffered_bytes (67108864) is reached: requests that need more are answered 503",
+        "INFO max_concurrent_requests is no longer reached: 3 refused within 2.0 s",
+        "INFO max_connections is no longer reached: 3 closed within 2.0 s",
+        "INFO max_buffered_bytes is no longer reached: 3 refused within 2.0 s",
+    ]
+    assert core.evicted == 3
+    assert core.limiter.statistics().overloaded_total == 3
+
+
+def test_usage(core: Core) -> None:
+    """HS-5.2: a 503 counts where the limiter counts it; every other refusal counts as refused."""
+    core.count_refusal(DENIED[Denial.OVERLOADED])
+    core.count_refusal(BODY_TOO_LARGE)
+    core.timed_out, core.connections = 4, 5
+    core.evict(0.0)
+    usage = core.usage()
+    assert (usage.refused_total, usage.timed_out_total, usage.connections, usage.evicted_total) == (1, 4, 5, 1)
+    assert (usage.in_flight, usage.sse_clients, usage.draining) == (0, 0, False)
+
+
+def connection(status: int) -> Connection:
+    one = Connection(cast("Any", None), ("192.0.2.1", 5), 100.0, State.CLOSED)
+    one.status = status
+    return one
+
+
+def test_access_line(core: Core, lines: list[str]) -> None:
+    """HS-13.3: one line an answer, with the time of its last byte; none for what was not answered."""
+    one = connection(200)
+    core.log_access(one, ended=100.25)
+    core.log_access(one)
+    core.log_access(connection(0))
+    cut = connection(200)
+    cut.cut = True
+    core.log_access(cut)
+    unfinished = connection(200)
+    unfinished.outbox = Outbox()
+    core.log_access(unfinished)
+    unix = connection(400)
+    unix.address = ("", 0)
+    core.log_access(unix)
+    assert core.log.flush(5)
+    first, *others = (json.loads(line.removeprefix("INFO ")) for line in lines)
+    assert (first["status"], first["duration_ms"], first["peer"]) == (200, 250.0, "192.0.2.1")
+    assert first["request_id"]
+    assert "aborted" not in first
+    assert [other.get("aborted", False) for other in others] == [True, True, False]
+
+
+class Denying:
+    def __init__(self) -> None:
+        self.told = 0
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        self.told += 1
+
+
+def test_verification(core: Core) -> None:
+    """HS-10.2: without a check of its own a program takes everybody; a check that raises is told and counts as no."""
+    sock, address = cast("Any", None), ("192.0.2.1", 5)
+    assert core.verified(sock, address)
+    core.server = Denying()
+
+    def fail(sock: Any, address: Any) -> bool:
+        raise ValueError("cannot tell")
+
+    core.verify = fail
+    assert not core.verified(sock, address)
+    assert core.server.told == 1
+
+
+def test_a_worker_may_be_early(core: Core) -> None:
+    """HS-9.8: without a front nothing is given back to it."""
+    core.give_back(connection(200))

@@ -1,0 +1,446 @@
+"""Turns of the front on a clock that stands still, with real sockets and no other thread but workers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from idkmesh.httpd import acceptor as acceptor_module
+from idkmesh.httpd import connection as connection_module
+from idkmesh.httpd import exchange as exchange_module
+from idkmesh.httpd import front as front_module
+from idkmesh.httpd import output as output_module
+from idkmesh.httpd.acceptor import PAUSE_SECONDS
+from idkmesh.httpd.connection import LINGER_SECONDS, State, body_deadline
+from idkmesh.httpd.core import Core
+from idkmesh.httpd.deadlines import GRANULARITY
+from idkmesh.httpd.exchange import Exchange
+from idkmesh.httpd.front import Front
+from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.responses import Response
+from idkmesh.service_runtime import Denial, ServiceIdentity, ServiceLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from idkmesh.httpd.connection import Connection
+    from idkmesh.httpd.request_rules import Refusal, Request
+
+GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+IDENTITY = ServiceIdentity(service="test", service_version="0")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 5_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Echo:
+    """Echoes the body in the front; answers ``/inline`` before the cap, refuses nothing."""
+
+    def __init__(self) -> None:
+        self.inline = b"inline"
+
+    def preempt(self, request: Request) -> Response | Refusal | None:
+        return Response(200, body=self.inline) if request.path == "/inline" else None
+
+    def judge(self, request: Request) -> Any:
+        return lambda exchange: exchange.respond(Response(200, body=exchange.body or b"empty"))
+
+
+class Direct:
+    """Stands for the workers: runs each task when it is told to."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Callable[[], None]] = []
+
+    def submit(self, task: Callable[[], None]) -> None:
+        self.tasks.append(task)
+
+    def run(self) -> None:
+        while self.tasks:
+            self.tasks.pop(0)()
+
+
+class World:
+    """A front, its clock, and clients."""
+
+    def __init__(self, clock: Clock, **limits: Any) -> None:
+        self.clock = clock
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.listener.settimeout(0)
+        self.core = Core(None, ServiceLimits(**limits), IDENTITY)
+        self.workers = Direct()
+        self.core.workers = cast("Any", self.workers)
+        self.application = Echo()
+        self.front = Front(self.core, self.listener, self.application)
+        self.core.front = self.front
+        self.front.acceptor.start()
+        self.clients: list[socket.socket] = []
+
+    def connect(self, data: bytes = b"", receive_buffer: int = 0) -> socket.socket:
+        client = socket.socket()
+        if receive_buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.settimeout(5)
+        client.connect(self.listener.getsockname())
+        self.clients.append(client)
+        if data:
+            client.sendall(data)
+        return client
+
+    def turn(self, seconds: float = 0.0) -> None:
+        """Let time pass, then take turns until there is nothing to do."""
+        self.clock.now += seconds
+        for _ in range(3):
+            self.front.turn(0.001)
+            self.workers.run()
+
+    def held(self, state: State) -> list[Connection]:
+        return list(self.front._held[state])
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.workers.run()
+        self.front.close()
+        self.listener.close()
+        assert self.core.connections == 0
+        assert self.core.budget.used == 0
+        self.core.log.close(5)
+
+
+def read(client: socket.socket) -> bytes:
+    """Read what has arrived, up to the end where there is one."""
+    data = b""
+    client.settimeout(0)
+    try:
+        while piece := client.recv(1 << 20):
+            data += piece
+    except BlockingIOError:
+        pass
+    except ConnectionResetError:
+        return data + b"RESET"
+    finally:
+        client.settimeout(5)
+    return data
+
+
+def ended(client: socket.socket) -> bool:
+    client.settimeout(0)
+    try:
+        return not client.recv(1)
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., World]]:
+    clock = Clock()
+    for module in (front_module, exchange_module, output_module):
+        monkeypatch.setattr(module, "time", clock)
+    worlds: list[World] = []
+
+    def make(**limits: Any) -> World:
+        worlds.append(World(clock, **limits))
+        return worlds[-1]
+
+    yield make
+    for one in worlds:
+        one.close()
+
+
+def test_head_deadline(world: Callable[..., World]) -> None:
+    """HS-4.2: closed at request_timeout, within the wheel's granularity; a byte shortly before helps nothing."""
+    here = world(request_timeout=10.0)
+    client = here.connect(GET[:9])
+    here.turn()
+    here.turn(9.9)
+    assert not ended(client)
+    client.settimeout(5)
+    client.sendall(b"X")
+    here.turn(0.09)
+    assert not ended(client)
+    here.turn(0.01 + GRANULARITY)
+    assert ended(client)
+    assert here.core.timed_out == 1
+
+
+@pytest.mark.parametrize("length", [100, 650_000])
+def test_body_deadline(world: Callable[..., World], length: int) -> None:
+    """HS-4.3: 408 at the moment that the formula gives, not before."""
+    here = world(request_timeout=10.0)
+    client = here.connect(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\nx" % length)
+    here.turn()
+    allowed = body_deadline(0.0, length, 10.0)
+    here.turn(allowed - 0.01)
+    assert read(client) == b""
+    here.turn(0.02 + GRANULARITY)
+    assert b"408 Request Timeout" in read(client)
+
+
+def test_linger_deadline(world: Callable[..., World]) -> None:
+    """HS-4.6: a refused client that does not end is let go after two seconds, whatever it sends."""
+    here = world(max_body_bytes=10)
+    client = here.connect(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
+    here.turn()
+    assert b"413" in read(client)
+    (lingering,) = here.held(State.LINGERING)
+    assert (lingering.request, lingering.reader, lingering.body) == (None, None, b"")
+    for _ in range(3):
+        client.sendall(b"x" * 1000)
+        here.turn(LINGER_SECONDS / 4)
+    assert here.held(State.LINGERING)
+    here.turn(LINGER_SECONDS / 4 + GRANULARITY)
+    assert not here.held(State.LINGERING)
+
+
+def begin_large(here: World) -> tuple[socket.socket, Connection]:
+    here.application.inline = b"x" * 8_000_000
+    client = here.connect(b"GET /inline HTTP/1.1\r\nHost: h\r\n\r\n", receive_buffer=4096)
+    here.turn()
+    (connection,) = here.held(State.WRITING)
+    return client, connection
+
+
+class Queue:
+    """Stands for what the kernel tells of a socket's unacknowledged bytes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.size = 3_000_000
+        monkeypatch.setattr(connection_module, "queued_bytes", lambda sock: self.size)
+
+
+def test_stalled_reader(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-4.4: a reader that takes nothing is dropped with a reset when request_timeout has passed."""
+    here = world(request_timeout=10.0)
+    Queue(monkeypatch)
+    client, _ = begin_large(here)
+    for _ in range(19):
+        here.turn(0.5)
+    here.turn(0.4)
+    assert here.held(State.WRITING)
+    here.turn(0.1 + 2 * GRANULARITY)
+    assert not here.held(State.WRITING)
+    assert read(client).endswith(b"RESET")
+    assert here.core.timed_out == 1
+
+
+def test_slow_reader_goes_on(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-4.4: each byte taken begins request_timeout anew, also when the socket has no room for more."""
+    here = world(request_timeout=10.0)
+    queue = Queue(monkeypatch)
+    _, connection = begin_large(here)
+    for _ in range(20):
+        here.turn(9.0)
+        queue.size -= 1
+        here.turn(0.9)
+        assert connection.state is State.WRITING
+    assert here.core.timed_out == 0
+
+
+def test_response_of_the_front_arrives(world: Callable[..., World]) -> None:
+    """HS-7.4: the front goes on where the socket was full, and forgets the head's fields meanwhile."""
+    here = world()
+    client, connection = begin_large(here)
+    assert connection.request is not None
+    assert (connection.request.head, connection.request.fields, connection.request.path) == (b"", [], "/inline")
+    received = 0
+    while connection.state is State.WRITING:
+        received += len(read(client))
+        here.turn()
+    received += len(read(client))
+    assert received > 8_000_000
+    assert connection.state is State.CLOSED
+
+
+def test_full_machine(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-4.8: EMFILE pauses the accepting, once told; lingering clients go; after the pause it goes on."""
+    here = world(max_body_bytes=10)
+    here.connect(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
+    here.turn()
+    assert here.held(State.LINGERING)
+    accept = here.front.acceptor._accept
+    calls = []
+
+    def full() -> Any:
+        calls.append(1)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    cast("Any", here.front.acceptor)._accept = full
+    client = here.connect(GET)
+    here.turn()
+    assert len(calls) == 1
+    assert here.front.acceptor.paused
+    assert not here.held(State.LINGERING)
+    assert here.front._wait(here.clock.now, 5.0) <= PAUSE_SECONDS
+    here.turn(PAUSE_SECONDS)
+    here.turn()
+    assert len(calls) >= 2
+    cast("Any", here.front.acceptor)._accept = accept
+    here.turn(PAUSE_SECONDS)
+    here.turn()
+    assert b"200 OK" in read(client)
+
+
+@pytest.mark.parametrize("number", [errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+def test_kinds_of_full(world: Callable[..., World], number: int) -> None:
+    """HS-4.8: the other three ways in which a machine is full pause too."""
+    here = world()
+
+    def full() -> Any:
+        raise OSError(number, os.strerror(number))
+
+    cast("Any", here.front.acceptor)._accept = full
+    here.connect()
+    here.turn()
+    assert here.front.acceptor.paused
+    here.front.acceptor.stop()
+    assert not here.front.acceptor.paused
+
+
+def test_other_faults_of_accept(world: Callable[..., World]) -> None:
+    """HS-4.8: a client that has gone in the queue is passed over; any other error is a fault and propagates."""
+    here = world()
+    accept = here.front.acceptor._accept
+    errors: list[OSError] = [ConnectionAbortedError(errno.ECONNABORTED, "aborted")]
+
+    def failing() -> Any:
+        if errors:
+            raise errors.pop()
+        return accept()
+
+    cast("Any", here.front.acceptor)._accept = failing
+    client = here.connect(GET)
+    here.turn()
+    assert b"200 OK" in read(client)
+    errors.append(OSError(errno.EBADF, "bad descriptor"))
+    here.connect(GET)
+    with pytest.raises(OSError, match="bad descriptor"):
+        here.turn()
+
+
+def test_accepts_are_bounded_a_turn(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-10.2: a turn that may accept one accepts one; the others wait for the next."""
+    here = world()
+    here.front.acceptor.start(most=1)
+    clients = [here.connect(GET) for _ in range(3)]
+    for number in range(3):
+        here.front.turn(0.001)
+        assert here.core.accepted == number + 1
+    here.turn()
+    assert all(b"200 OK" in read(client) for client in clients)
+    assert acceptor_module.ACCEPTS_PER_TURN > 100
+
+
+def test_reset_before_it_was_read(world: Callable[..., World]) -> None:
+    """HS-4.7: a client that has reset while it waited in the queue, or in a phase, is dropped."""
+    here = world()
+    for data in (b"", GET[:9], b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nx"):
+        for first in (True, False):
+            client = here.connect(data)
+            if not first:
+                here.turn()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()
+            here.turn()
+            assert here.core.connections == 0
+
+
+def test_drain_figures(world: Callable[..., World]) -> None:
+    """HS-9.2: what a drain waits for, and what it does not."""
+    here = world()
+    here.connect(GET[:9])
+    body = here.connect(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nx")
+    here.turn()
+    begin_large(here)
+    here.connect(GET)
+    here.front.turn(0.001)
+    assert (here.front.busy, here.front.settling, here.front.lingering) == (3, 2, 0)
+    assert {connection.state for connection in here.front.unfinished()} == {
+        State.HANDLING,
+        State.READING_BODY,
+        State.WRITING,
+    }
+    assert here.front.newcomers(here.clock.now)
+    assert not here.front.newcomers(here.clock.now + 1)
+    here.front.refuse_bodies(here.clock.now)
+    assert b"shutting_down" in read(body)
+    assert here.core.limiter.statistics().draining_total == 1
+    here.turn()
+    assert here.front.busy == 1
+
+
+def test_what_comes_back_after_the_end(world: Callable[..., World]) -> None:
+    """HS-9.8: a connection that an abandoned handler returns when there is no loop any more is closed by its worker."""
+    here = world()
+    clients = [here.connect(GET), here.connect(GET)]
+    here.front.turn(0.001)
+    assert len(here.workers.tasks) == 2
+    here.front.close()
+    exchanges = [cast("Any", task).__self__ for task in here.workers.tasks]
+    assert all(isinstance(exchange, Exchange) for exchange in exchanges)
+    cast("Any", exchanges[1].connection).unread = True
+    outbox = Outbox()
+    outbox.add(b"left over")
+    here.workers.run()
+    assert here.core.connections == 0
+    assert all(b"200 OK" in read(client) for client in clients)
+
+
+def test_crossing_ends_in_a_turn(world: Callable[..., World]) -> None:
+    """HS-13.2: the end of a crossing is told by a turn, without any further request."""
+    here = world(max_concurrent_requests=1)
+    here.connect(GET)
+    here.front.turn(0.001)  # admitted, and not run yet
+    refused = here.connect(GET)
+    here.front.turn(0.001)
+    assert b"overloaded" in read(refused)
+    assert here.core.crossed == 1
+    assert here.front._wait(here.clock.now, 60.0) <= 1.0
+    here.turn(60.0)
+    assert here.core.crossed == 0
+
+
+def test_denials_are_counted_once(world: Callable[..., World]) -> None:
+    """HS-5.2, HS-5.3: whichever way a 503 is decided, it is one in the totals."""
+    here = world(max_concurrent_requests=1)
+    late = here.connect(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nx")
+    here.front.turn(0.001)
+    here.front.turn(0.001)
+    here.connect(GET)
+    here.front.turn(0.001)
+    late.sendall(b"y")
+    here.front.turn(0.01)
+    assert b"overloaded" in read(late)
+    early = here.connect(GET)
+    here.front.turn(0.01)
+    assert b"overloaded" in read(early)
+    statistics = here.core.limiter.statistics()
+    assert (statistics.overloaded_total, statistics.admitted_total) == (2, 1)
+    assert here.core.refused == 0
+    here.core.deny(Denial.DRAINING, here.clock.now)
+    assert here.core.crossed == 1
+
+
+def test_wake_up(world: Callable[..., World]) -> None:
+    """HS-9.6: a wake-up ends a wait; many are one; after the end of the front it is no error."""
+    here = world()
+    for _ in range(5000):
+        here.front.wake()
+    here.front.turn(30.0)
+    here.front.wake()
+    here.front.turn(30.0)
+    here.front.close()
+    here.front.wake()
+    here.front = Front(here.core, here.listener, here.application)
