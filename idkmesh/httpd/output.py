@@ -312,24 +312,27 @@ class Output:
         `final` says that the rest will not come this way: the head goes as it is.
         """
         start = 0
-        while _STATUS_LINE.startswith(data[start : start + len(_STATUS_LINE)]):
-            status = int(data[start + 9 : start + 12]) if data[start + 9 : start + 12].isdigit() else 0
+        while data.startswith(_STATUS_LINE, start):
+            digits = data[start + 9 : start + 12]
+            status = int(digits) if digits.isdigit() else 0
             end = data.find(b"\r\n\r\n", start)
-            if end >= 0:
-                if status // 100 == 1 and status != SWITCHING_PROTOCOLS:  # RFC 9110 15.2: an interim response
-                    start = end + 4
-                    continue
-                if not status:
-                    break
+            if end < 0:
+                if not final and len(data) - start < FLUSH_BYTES:
+                    return data[:start], data[start:]
+                if status // 100 > 1 and data.endswith(b"\r\n"):
+                    self.status = status
+                    data = data[:start] + _closing(data[start:], status)
+                break
+            if status // 100 == 1 and status != SWITCHING_PROTOCOLS:  # RFC 9110 15.2: an interim response
+                start = end + 4
+            elif status:
                 self._head_done = True
                 self.status = status
                 return data[:start] + _closing(data[start : end + 2], status) + data[end + 2 :], b""
-            if not final and len(data) - start < FLUSH_BYTES:
-                return data[:start], data[start:]
-            if status // 100 > 1 and data.endswith(b"\r\n"):
-                self.status = status
-                data = data[:start] + _closing(data[start:], status)
-            break
+            else:
+                break
+        if not final and _STATUS_LINE.startswith(data[start : start + len(_STATUS_LINE) + 1]):
+            return data[:start], data[start:]
         # No response of HTTP/1, or one without an end: the handler wrote something of its own.
         self._head_done = True
         return data, b""

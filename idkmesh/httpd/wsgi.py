@@ -121,14 +121,15 @@ def environ_of(exchange: Exchange, base: dict[str, Any]) -> dict[str, Any]:
 class WSGICall:
     """One call of the application: `start_response`, the head, the body counted against its promise."""
 
-    __slots__ = ("_exchange", "_fields", "_head_sent", "_left", "_names", "_status")
+    __slots__ = ("_dated", "_exchange", "_fields", "_head_sent", "_left", "_length", "_status")
 
     def __init__(self, exchange: Exchange) -> None:
         """Answer `exchange`."""
         self._exchange = exchange
         self._status = ""
         self._fields = ""
-        self._names: dict[str, str] = {}
+        self._length: int | None = None
+        self._dated = False
         self._head_sent = False
         self._left: int | None = None
         """Bytes that the promised Content-Length still allows; None where the end of the connection ends the body."""
@@ -163,13 +164,14 @@ class WSGICall:
             raise RuntimeError("start_response was called twice without exc_info")
         if not _STATUS.fullmatch(status):
             raise ValueError(f"not a status line: {status!r}")
-        fields = [field for field in headers if field[0].lower() not in _HOP_BY_HOP]
-        lines = header_lines(fields)
-        lengths = [value for name, value in fields if name.lower() == "content-length"]
-        if len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
-            raise ValueError(f"not a length: {', '.join(lengths)!r}")
-        self._status, self._fields = status, lines
-        self._names = {name.lower(): value for name, value in fields}
+        names = [name.lower() for name, _ in headers]
+        if not _HOP_BY_HOP.isdisjoint(names):
+            headers = [field for field in headers if field[0].lower() not in _HOP_BY_HOP]
+        lines = header_lines(headers)
+        length = None
+        if "content-length" in names:
+            length = _length_of(headers)
+        self._status, self._fields, self._length, self._dated = status, lines, length, "date" in names
         return self._write
 
     def _send(self, result: Iterable[bytes]) -> None:
@@ -220,13 +222,21 @@ class WSGICall:
             raise RuntimeError("the application wrote a body before it called start_response")
         self._head_sent = True
         extra = ""
-        if "date" not in self._names:
+        if not self._dated:
             extra = f"Date: {self._exchange.http_date}\r\n"
-        if "content-length" in self._names:
-            self._left = int(self._names["content-length"])
+        if self._length is not None:
+            self._left = self._length
         elif length is not None and not self._status.startswith(_BODILESS):
             extra += f"Content-Length: {length}\r\n"
         if not self._bodied:
             self._left = None
         head = f"HTTP/1.0 {self._status}\r\n{self._fields}{extra}Connection: close\r\n\r\n"
         self._exchange.output.write_head(head.encode("latin-1"), int(self._status[:3]))
+
+
+def _length_of(headers: list[tuple[str, str]]) -> int:
+    """Return the promised Content-Length, of which there is one."""
+    lengths = [value for name, value in headers if name.lower() == "content-length"]
+    if len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0]):
+        raise ValueError(f"not a length: {', '.join(lengths)!r}")
+    return int(lengths[0])
