@@ -109,6 +109,7 @@ class Connection:
         "cut",
         "deadline",
         "discarded",
+        "early",
         "events",
         "outbox",
         "output",
@@ -142,6 +143,8 @@ class Connection:
         self.responder: Responder | None = None
         self.body: bytearray | bytes = b""
         self.body_missing = 0
+        self.early = b""
+        """What a client that asks for an upgrade sent beyond its request, for a handler that answers 101."""
         self.unread = False
         """Whether input may be left unread when the response is gone: then the connection lingers."""
         self.outbox: Outbox | None = None

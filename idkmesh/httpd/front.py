@@ -299,6 +299,8 @@ class Front:
         length = request.content_length or 0
         if rest or length:
             connection.unread = len(rest) != length
+            if len(rest) > length and request.get("upgrade") is not None:
+                connection.early = rest[length:]
         core = self._core
         answer = self._application.preempt(request)
         if answer is not None:

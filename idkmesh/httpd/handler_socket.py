@@ -102,6 +102,12 @@ class HandlerSocket(socket.socket):
             rest.seek(at)
         if data or not bufsize or not exchange.output.upgraded():
             return data
+        connection = exchange.connection
+        if connection.early:
+            early, connection.early = connection.early, b""
+            rest.write(early)
+            rest.seek(-len(early), io.SEEK_CUR)
+            return self.recv(bufsize, flags)
         return self._live(lambda: exchange.output.receive(bufsize, flags))
 
     def recv_into(self, buffer: WriteableBuffer, nbytes: int = 0, flags: int = 0, /) -> int:

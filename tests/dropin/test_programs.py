@@ -539,6 +539,42 @@ def test_large_pieces_of_a_live_connection(serve: Callable[..., Running], secure
     assert read_exactly(client, 4) == b"last"
 
 
+@SECURE
+def test_bytes_that_came_before_the_101(serve: Callable[..., Running], secure: bool) -> None:
+    """HS-10.4, HS-6.1: what a client sends beyond its request is live input after a 101, and nothing without one."""
+    here = start(serve, echo_with_files, secure=secure)
+    client = connect(here, UPGRADE + b"early, " + b"e" * 3000 + b"\n", secure=secure)
+    assert read_head(client) == SWITCHING
+    client.sendall(b"late\n")
+    assert read_exactly(client, 3013) == b"early, " + b"e" * 3000 + b"\nlate\n"
+    client.close()
+
+    def step(handler: Any) -> None:
+        handler.respond(handler.rfile.read())
+
+    here = serve(handler_of(step))
+    assert here.ask(post("/", 4, "Upgrade: echo") + b"body, and more").body == b"body"
+
+
+def test_fork_outside_of_a_handler() -> None:
+    """HS-10.4: a fork that no handler makes is no business of the server's."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_body_for_a_child_without_memory_files(serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-10.4: where the system has no memory files, the body that a child reads is in a temporary one."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+
+    def step(handler: Any) -> None:
+        assert handler.rfile.fileno() == handler.rfile.fileno()
+        handler.respond(os.read(handler.rfile.fileno(), 100))
+
+    assert serve(handler_of(step)).ask(post("/", 4) + b"body").body == b"body"
+
+
 def test_live_timeout_is_the_handlers(serve: Callable[..., Running]) -> None:
     """HS-10.4: a live read waits as long as the handler's `timeout` says; `handle_one_request` tells of it."""
     said: list[str] = []
