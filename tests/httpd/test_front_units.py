@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import errno
 import os
 import socket
@@ -67,7 +68,7 @@ class Direct:
 
     def run(self) -> None:
         while self.tasks:
-            self.tasks.pop(0)()
+            contextvars.Context().run(self.tasks.pop(0))
 
 
 class World:

@@ -152,9 +152,7 @@ def test_without_sendfile(pair: tuple[socket.socket, socket.socket], monkeypatch
     assert pour(outbox, *pair) == (b"abc" * 1000)[3:2003]
 
 
-def test_partial_writes_to_the_spool(
-    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spool_is_written_in_parts(pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
     """HS-7.5: a disk that takes a part at a time gets the rest afterwards."""
     real = os.pwrite
 
