@@ -70,7 +70,6 @@ def run_handler(handler_class: Any, sock: Any, client_address: Any, server: Any,
         handler.handle = functools.partial(_handle, handler)
         handler.__init__(*arguments, sock, client_address, server, **keywords)
     if not getattr(handler, "close_connection", True):
-        handler.close_connection = True
         log.once("keep-alive", "a handler offers keep-alive; this server answers one request a connection")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import gc
 import io
 import itertools
 import os
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +57,7 @@ def handler_of(step: Callable[[Any], None], **attributes: Any) -> Any:
 def connect(here: Running, data: bytes, *, secure: bool) -> socket.socket:
     client = here.connect()
     if secure:
-        client = client_context().wrap_socket(client, server_hostname="127.0.0.1")
+        client = client_context().wrap_socket(client, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
         here.clients.append(client)
     client.sendall(data)
     return client
@@ -238,6 +240,35 @@ def test_fork_in_a_handler(serve: Callable[..., Running]) -> None:
         answer = here.ask(post("/", 2) + b"ab")
         assert answer.fields.keys() == {"x-parent", "x-child", "connection"}
         assert answer.body == b"child,parent"
+
+
+def test_forked_child_waits_for_no_thread_of_its_parent(serve: Callable[..., Running]) -> None:
+    """HS-10.4: a lock that the front held at a fork would be held in the child for ever: the child has its own."""
+
+    def step(handler: Any) -> None:
+        output = handler.request.exchange.output
+        lock = output._lock
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if output._lock is not lock and not output._lock.locked() else 1)
+        handler.respond(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    assert serve(handler_of(step)).ask(get("/")).body == b"0"
+
+
+def test_front_lets_a_shared_descriptor_alone(serve: Callable[..., Running]) -> None:
+    """HS-10.4, HS-1.2: while the descriptor blocks, because a child process may have it, the front does not send."""
+
+    def step(handler: Any) -> None:
+        handler.wfile.write(HEAD)
+        handler.wfile.fileno()
+        exchange = handler.request.exchange
+        sent = exchange.connection.written
+        handler.wfile.write(b"body")
+        exchange.output.flush_if_old(float("inf"))
+        assert exchange.connection.written == sent
+
+    assert serve(handler_of(step)).ask(get("/")).body == b"body"
 
 
 def test_fork_after_the_client_has_left(serve: Callable[..., Running]) -> None:
@@ -575,6 +606,25 @@ def test_body_for_a_child_without_memory_files(serve: Callable[..., Running], mo
     assert serve(handler_of(step)).ask(post("/", 4) + b"body").body == b"body"
 
 
+def test_live_write_does_not_wait(serve: Callable[..., Running]) -> None:
+    """HS-10.4: what is written to a live connection is on the wire when the write returns."""
+
+    def step(handler: Any) -> None:
+        handler.wfile.write(SWITCHING)
+        assert handler.request.recv(1) == b"x"
+        connection = handler.request.exchange.connection
+        for write in (handler.wfile.write, handler.request.send, handler.connection.sendall):
+            before = connection.written
+            write(b"now")
+            assert connection.written == before + 3
+
+    here = serve(handler_of(step))
+    client = here.connect(UPGRADE)
+    assert read_head(client) == SWITCHING
+    client.sendall(b"x")
+    assert read_to_end(client) == b"now" * 3
+
+
 def test_live_timeout_is_the_handlers(serve: Callable[..., Running]) -> None:
     """HS-10.4: a live read waits as long as the handler's `timeout` says; `handle_one_request` tells of it."""
     said: list[str] = []
@@ -663,7 +713,8 @@ def test_live_connection_with_unread_input_keeps_its_last_words(serve: Callable[
     assert read_head(client) == SWITCHING
     client.sendall(b"1" + b"x" * 100_000)
     here.server.gate.set()
-    client.settimeout(PATIENCE)
+    until(lambda: here.server.usage().in_flight == 0)
+    threading.Event().wait(0.05)
     assert read_exactly(client, 6) == b"enough"
     client.close()
 
@@ -972,6 +1023,28 @@ def test_paths_that_are_no_files(serve: Callable[..., Running], folder: Path, ta
     answer = here.ask(get(target))
     assert b"root:" not in answer.body
     assert answer.status == 404 or ("%00" in target and answer.code == "internal_error")
+
+
+@pytest.mark.parametrize("handler", [Quiet, Files])
+def test_handler_is_freed_when_it_has_ended(serve: Callable[..., Running], handler: Any) -> None:
+    """HS-10.3: nothing that the fast way puts into a handler keeps it alive until the garbage collector comes."""
+    seen: list[weakref.ref[Any]] = []
+
+    class Seen(handler):  # type: ignore[misc]  # whatever class it is
+        def do_GET(self) -> None:
+            seen.append(weakref.ref(self))
+            self.send_response(200)
+            self.end_headers()
+
+    gc.disable()
+    try:
+        here = serve(Seen)
+        for _ in range(3):
+            assert here.ask(get("/")).status == 200
+        until(lambda: all(reference() is None for reference in seen[:2]))
+    finally:
+        gc.enable()
+    assert len(seen) == 3
 
 
 def test_compressed_file_is_sent_as_read(serve: Callable[..., Running], folder: Path) -> None:
