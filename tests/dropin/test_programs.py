@@ -24,7 +24,7 @@ from xmlrpc.server import SimpleXMLRPCDispatcher, SimpleXMLRPCRequestHandler
 
 import pytest
 
-from tests.functional.support import PATIENCE, SiteServer, get, parse, post, read_to_end, until
+from tests.functional.support import PATIENCE, SiteServer, ending, get, parse, post, read_to_end, until
 from tests.functional.tls_support import client_context, server_context
 
 if TYPE_CHECKING:
@@ -715,8 +715,7 @@ def test_live_connection_with_unread_input_keeps_its_last_words(serve: Callable[
     here.server.gate.set()
     until(lambda: here.server.usage().in_flight == 0)
     threading.Event().wait(0.05)
-    assert read_exactly(client, 6) == b"enough"
-    client.close()
+    assert ending(client) == (b"enough", "eof")
 
 
 # --- response heads ---------------------------------------------------------------------------------------------------
