@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from typing import TYPE_CHECKING
 
 from idkmesh.httpd.connection import MINIMUM_WRITE_RATE, State
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 RESERVE = 0.05
 """Share of `max_connections` that is kept for new arrivals."""
 GRACE_SECONDS = 1.0
-"""A writer's rate means nothing before this age."""
+"""A writer's rate means nothing before this age: it counts as fast, among its like the oldest goes first."""
 
 ORDER = (State.LINGERING, State.HANDSHAKE, State.READING_HEAD, State.READING_BODY)
 """Who goes first. Each set is ordered: the first has waited longest, or, for bodies, was the last to make progress."""
@@ -50,9 +51,7 @@ class Evictor:
         if held[State.LINGERING]:
             return next(iter(held[State.LINGERING]))
         writer = self._slowest_writer(held[State.WRITING], now)
-        if writer is None or now - writer.writing_since < GRACE_SECONDS:
-            return None
-        return writer if writer.write_rate(now) < MINIMUM_WRITE_RATE else None
+        return writer if writer is not None and _rate(writer, now) < MINIMUM_WRITE_RATE else None
 
     def _slowest_writer(self, writers: dict[Connection, None], now: float) -> Connection | None:
         while self._slowest and now - self._looked_at < self.LOOK_SECONDS:
@@ -61,7 +60,11 @@ class Evictor:
             self._slowest.pop()
         if not writers:
             return None
-        slowest = heapq.nsmallest(self.BATCH, writers, key=lambda writer: writer.write_rate(now))
+        slowest = heapq.nsmallest(self.BATCH, writers, key=lambda writer: _rate(writer, now))
         self._slowest = slowest[::-1]
         self._looked_at = now
         return self._slowest[-1]
+
+
+def _rate(writer: Connection, now: float) -> float:
+    return writer.write_rate(now) if now - writer.writing_since >= GRACE_SECONDS else math.inf

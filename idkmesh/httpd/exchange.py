@@ -151,8 +151,6 @@ class Exchange:
     def _finish(self, remainder: bytes | Outbox | None) -> None:
         connection = self.connection
         connection.status = self.output.status
-        if connection.sock.gettimeout() != 0:  # the handler has given its descriptor to a child process
-            connection.sock.settimeout(0)
         if isinstance(remainder, bytes):
             remainder = self._send_once(remainder)
         connection.body = b""

@@ -258,7 +258,7 @@ class Running:
         until(lambda: self.held(name) == count, f"{count} connections {name}")
 
     def held(self, name: str) -> int:
-        return sum(len(held) for state, held in self.front._held.items() if state.value == name)
+        return sum(len(held) for state, held in self.front.keeper.held.items() if state.value == name)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

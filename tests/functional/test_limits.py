@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import resource
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from idkmesh.httpd import BoundedHTTPServer
-from idkmesh.service_runtime import MAX_HEADER_LINE_BYTES, MAX_REQUEST_LINE_BYTES, ServiceLimits
+from idkmesh.service_runtime import MAX_HEADER_LINE_BYTES, MAX_REQUEST_LINE_BYTES, ServiceLimits, SettingError
 from tests.functional.support import GET, Site, closed_by_peer, get, parse, post, read_to_end, until
 
 if TYPE_CHECKING:
@@ -158,6 +159,24 @@ def test_limits_in_force_are_those_published() -> None:
             assert server.limits.replace(max_connections=1000) == ServiceLimits()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_limits_without_a_descriptor_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-2.4: where the system sets no limit of descriptors, or knows none, max_connections stays as it is."""
+    limits = ServiceLimits(max_connections=65_536)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    with BoundedHTTPServer(("127.0.0.1", 0), Site, limits=limits) as server:
+        assert server.limits == limits
+    monkeypatch.setitem(sys.modules, "resource", None)
+    with BoundedHTTPServer(("127.0.0.1", 0), Site, limits=limits) as server:
+        assert server.limits == limits
+
+
+def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-2.4, HS-2.3: a descriptor limit that leaves too little room is one clear error."""
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 64))
+    with pytest.raises(SettingError, match=r"limit of open files \(64\) leaves room for 16 connections"):
+        BoundedHTTPServer(("127.0.0.1", 0), Site)
 
 
 def test_backlog_is_set(serve: Callable[..., Running]) -> None:

@@ -198,8 +198,8 @@ def test_nothing_leaks(serve: Callable[..., Running]) -> None:
     assert close_wait(here.server.server_port) == 0
     assert here.core.budget.used == 0
     assert here.server.usage().in_flight == 0
-    assert not any(here.front._held.values())
-    assert not here.front._deadlines._slots
+    assert not any(here.front.keeper.held.values())
+    assert not here.front.keeper.deadlines._slots
     assert here.log.lines == []
 
 

@@ -240,6 +240,49 @@ def test_signals_under_load_and_shutdown_from_a_signal_handler(processes: list[P
     assert took < 2.0
 
 
+# The program that everybody writes: Ctrl-C ends serve_forever() wherever it is.
+INTERRUPTED = """
+import threading
+from http.server import BaseHTTPRequestHandler
+from idkmesh.httpd import BoundedHTTPServer
+
+print("caught", flush=True)
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "4")
+        self.end_headers()
+        self.wfile.write(b"done")
+
+    def log_message(self, *arguments):
+        pass
+
+with BoundedHTTPServer(("127.0.0.1", 0), Handler) as server:
+    print(server.server_port, flush=True)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+@pytest.mark.parametrize("requests", [0, 13, 14, 15])
+def test_keyboard_interrupt(processes: list[Process], requests: int) -> None:
+    """HS-9.5, DRAIN-01: Ctrl-C as the standard library has it: the loop raises, the block closes, exit code 0."""
+    process = Process(program=INTERRUPTED)
+    processes.append(process)
+    port = process.port()
+    time.sleep(0.1)
+    clients = [process.connect(port) for _ in range(requests)]
+    process.process.send_signal(signal.SIGINT)
+    code, error, took = process.end()
+    for client in clients:
+        client.close()
+    assert (code, error) == (0, "")
+    assert took < 2.0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="process namespaces are Linux's")
 def test_process_1(processes: list[Process]) -> None:
     """HS-9.6, DRAIN-08: as process 1, for which signals have no default, SIGTERM still drains and ends with 0."""

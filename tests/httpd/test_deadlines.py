@@ -39,9 +39,10 @@ def test_a_deadline_can_be_replaced_and_taken_away() -> None:
     """HS-4.2: setting replaces; clearing leaves nothing behind, and twice is no fault."""
     deadlines = Deadlines()
     one, two = connection(), connection()
-    deadlines.set(one, START + 1)
+    deadlines.set(one, START + 1.01)
     deadlines.set(two, START + 1)
-    deadlines.set(one, START + 1.001)  # in the same slot
+    deadlines.set(one, START + 1.02)  # in the same slot
+    assert one.deadline == START + 1.02
     deadlines.set(one, START + 3)
     assert deadlines.due(START + 2) == [two]
     deadlines.clear(two)

@@ -68,6 +68,14 @@ def test_slowest_writer_goes() -> None:
     assert evictor.victim(held, NOW) is None
 
 
+def test_who_has_just_begun_counts_as_fast() -> None:
+    """HS-8.1: a response that has begun to wait within the last second does not go before one that trickles."""
+    slow, young = writer(2000), writer(0, since=NOW - GRACE_SECONDS / 2)
+    assert Evictor().victim(holding(young, slow), NOW) is slow
+    older = writer(0, since=NOW - GRACE_SECONDS * 0.9)
+    assert Evictor().victim(holding(older, young), NOW) is older
+
+
 def test_a_look_is_kept_for_a_while() -> None:
     """HS-8.3: a flood of newcomers does not look at every writer each time; who has left is not chosen again."""
     held = holding(*(writer(rate) for rate in range(10, 20)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import socket
 import ssl
@@ -161,6 +162,18 @@ def test_remainder_goes_to_the_front(run: Callable[..., Made]) -> None:
     assert made.connection.body == b""
     assert made.core.budget.used > 0
     made.connection.outbox.close()
+
+
+def test_socket_without_room(run: Callable[..., Made]) -> None:
+    """HS-7.4: where the socket takes nothing at all, the whole response is the remainder."""
+    made = Made(ok)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            made.connection.sock.send(b"x" * 65_536)
+    contextvars.Context().run(made.exchange.run)
+    assert made.connection.outbox is not None
+    assert made.connection.outbox.remaining > 100
+    made.close()
 
 
 def test_unread_input_lingers(run: Callable[..., Made]) -> None:

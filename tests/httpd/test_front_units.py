@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import errno
 import os
@@ -22,7 +23,6 @@ from idkmesh.httpd.core import Core
 from idkmesh.httpd.deadlines import GRANULARITY
 from idkmesh.httpd.exchange import Exchange
 from idkmesh.httpd.front import Front
-from idkmesh.httpd.outbox import Outbox
 from idkmesh.httpd.responses import Response
 from idkmesh.service_runtime import Denial, ServiceIdentity, ServiceLimits
 
@@ -49,12 +49,13 @@ class Echo:
 
     def __init__(self) -> None:
         self.inline = b"inline"
+        self.answer = b""
 
     def preempt(self, request: Request) -> Response | Refusal | None:
         return Response(200, body=self.inline) if request.path == "/inline" else None
 
     def judge(self, request: Request) -> Any:
-        return lambda exchange: exchange.respond(Response(200, body=exchange.body or b"empty"))
+        return lambda exchange: exchange.respond(Response(200, body=exchange.body or self.answer))
 
 
 class Direct:
@@ -106,7 +107,7 @@ class World:
             self.workers.run()
 
     def held(self, state: State) -> list[Connection]:
-        return list(self.front._held[state])
+        return list(self.front.keeper.held[state])
 
     def close(self) -> None:
         for client in self.clients:
@@ -347,7 +348,8 @@ def test_accepts_are_bounded_a_turn(world: Callable[..., World], monkeypatch: py
 def test_reset_before_it_was_read(world: Callable[..., World]) -> None:
     """HS-4.7: a client that has reset while it waited in the queue, or in a phase, is dropped."""
     here = world()
-    for data in (b"", GET[:9], b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nx"):
+    body = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n"
+    for data in (b"", GET[:9], GET, GET.replace(b"/", b"/inline", 1), body, body + b"x", b"nonsense\n"):
         for first in (True, False):
             client = here.connect(data)
             if not first:
@@ -356,6 +358,17 @@ def test_reset_before_it_was_read(world: Callable[..., World]) -> None:
             client.close()
             here.turn()
             assert here.core.connections == 0
+
+
+def test_nobody_gives_way(world: Callable[..., World]) -> None:
+    """HS-8.1: with nobody who may give way the newcomer is closed, and counted."""
+    here = world(max_connections=32)
+    here.core.connections += 32
+    client = here.connect(GET)
+    here.turn()
+    assert read(client) in (b"", b"RESET")
+    here.core.connections -= 32
+    assert here.core.evicted == 1
 
 
 def test_drain_figures(world: Callable[..., World]) -> None:
@@ -367,36 +380,40 @@ def test_drain_figures(world: Callable[..., World]) -> None:
     begin_large(here)
     here.connect(GET)
     here.front.turn(0.001)
-    assert (here.front.busy, here.front.settling, here.front.lingering) == (3, 2, 0)
-    assert {connection.state for connection in here.front.unfinished()} == {
+    assert (here.front.keeper.busy, here.front.keeper.settling, here.front.keeper.lingering) == (3, 2, 0)
+    assert {connection.state for connection in here.front.keeper.unfinished()} == {
         State.HANDLING,
         State.READING_BODY,
         State.WRITING,
     }
-    assert here.front.newcomers(here.clock.now)
-    assert not here.front.newcomers(here.clock.now + 1)
+    assert here.front.keeper.newcomers(here.clock.now)
+    assert not here.front.keeper.newcomers(here.clock.now + 1)
     here.front.refuse_bodies(here.clock.now)
     assert b"shutting_down" in read(body)
     assert here.core.limiter.statistics().draining_total == 1
     here.turn()
-    assert here.front.busy == 1
+    assert here.front.keeper.busy == 1
 
 
 def test_what_comes_back_after_the_end(world: Callable[..., World]) -> None:
     """HS-9.8: a connection that an abandoned handler returns when there is no loop any more is closed by its worker."""
     here = world()
-    clients = [here.connect(GET), here.connect(GET)]
+    here.application.answer = b"x" * 20_000
+    clients = [here.connect(GET), here.connect(GET), here.connect(GET, receive_buffer=4096)]
     here.front.turn(0.001)
-    assert len(here.workers.tasks) == 2
+    assert len(here.workers.tasks) == 3
     here.front.close()
     exchanges = [cast("Any", task).__self__ for task in here.workers.tasks]
     assert all(isinstance(exchange, Exchange) for exchange in exchanges)
-    cast("Any", exchanges[1].connection).unread = True
-    outbox = Outbox()
-    outbox.add(b"left over")
+    exchanges[1].connection.unread = True
+    here.application.answer = b"x" * 20_000_000
+    with contextlib.suppress(BlockingIOError):
+        while True:  # so that the worker has something to give back
+            exchanges[2].connection.sock.send(b"x" * 65_536)
     here.workers.run()
     assert here.core.connections == 0
-    assert all(b"200 OK" in read(client) for client in clients)
+    assert all(b"200 OK" in read(client) for client in clients[:2])
+    assert read(clients[2]).endswith(b"RESET")
 
 
 def test_crossing_ends_in_a_turn(world: Callable[..., World]) -> None:

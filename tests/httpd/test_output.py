@@ -238,15 +238,43 @@ def test_client_that_has_left(made: Made) -> None:
     assert made.output.settle() is None
 
 
-def test_after_the_end(made: Made) -> None:
+def test_after_the_end(made: Made, tmp_path: Path) -> None:
     """HS-10.5: nothing can be written to a response that has ended."""
+    (tmp_path / "file").write_bytes(b"content")
+    file = (tmp_path / "file").open("rb")
     made.output.write(HEAD)
     made.output.settle()
-    for attempt in (lambda: made.output.write(b"late"), made.output.flush):
+    attempts = (
+        lambda: made.output.write(b"late"),
+        made.output.flush,
+        lambda: made.output.receive(1, 0),
+        lambda: made.output.send_file(file),
+    )
+    for attempt in attempts:
         with pytest.raises(BrokenPipeError, match="ended with its handler"):
             attempt()
+    file.close()
     made.output.flush_if_old(1e9)
     assert made.arrived() == b""
+
+
+def test_flush_waits_for_the_client(made: Made) -> None:
+    """HS-10.4: a flush returns when the socket has taken everything, and gives up on a client that takes nothing."""
+    made.output.write(HEAD + b"x" * 1_000_000)
+    with pytest.raises(TimeoutError):
+        made.output.flush(0.01)
+    received = 0
+
+    def read() -> None:
+        nonlocal received
+        while received < 1_000_000:
+            received += len(made.far.recv(1 << 18))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    made.output.flush(5.0)
+    thread.join()
+    assert received >= 1_000_000
 
 
 def test_front_sends_a_bounded_part(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
