@@ -1,10 +1,11 @@
 """The front: one thread that owns every connection which is not being handled.
 
+Here are its loop, what it reads, and what it decides about a complete head (HS-3.13). What it holds is in `keeper.py`,
+how a connection comes in `acceptor.py`, how it ends in `answers.py`.
+
 Laws
     * The front never waits for a client, a worker or a log. It waits in `select` alone.
     * Handing over is: unregister, remove, enqueue. Taking back is: append, then wake (:meth:`Front.give_back`).
-    * A registered connection is closed at the end of the poll batch in which it died, so that no event of the batch
-      meets a descriptor that has been given out again. Events are matched by connection object.
     * No user code runs here but `verify_request` (and, in the serial profile, the handler).
 """
 
@@ -14,19 +15,17 @@ import collections
 import contextvars
 import itertools
 import selectors
-import socket
 import ssl
 import time
 from typing import TYPE_CHECKING
 
 from idkmesh.httpd import tls
 from idkmesh.httpd.acceptor import PAUSE_SECONDS, Acceptor
-from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, READING, Connection, Event, State, body_deadline
+from idkmesh.httpd.answers import Answers
+from idkmesh.httpd.connection import Connection, Event, State, body_deadline
 from idkmesh.httpd.core import Limit
-from idkmesh.httpd.deadlines import Deadlines
-from idkmesh.httpd.eviction import RESERVE, Evictor
-from idkmesh.httpd.exchange import Exchange, close, input_waits
-from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.exchange import Exchange, close
+from idkmesh.httpd.keeper import Keeper
 from idkmesh.httpd.output import FLUSH_SECONDS
 from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD, OUT_OF_MEMORY, TOO_SLOW
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
@@ -35,16 +34,13 @@ from idkmesh.httpd.wakeup import WakeUp
 from idkmesh.service_runtime import Denial
 
 if TYPE_CHECKING:
+    import socket
+
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.core import Core
 
 READ_BYTES = 64 * 1024
 BODY_READ_BYTES = 256 * 1024
-LOOK_SECONDS = 0.5
-"""The longest time between two looks at how much a client has taken of its response."""
-SHED_AT_ONCE = 16
-WRITE_TURN_BYTES = 1024 * 1024
-"""The most that one connection is sent before the others have their turn."""
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -61,17 +57,13 @@ class Front:
         limits = core.limits
         self._limits = limits
         self._head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
-        self._look_seconds = min(limits.request_timeout / 4, LOOK_SECONDS)
-        self._near_full = limits.max_connections - max(1, int(limits.max_connections * RESERVE))
-        self._selector = selectors.DefaultSelector()
+        self.keeper = Keeper(core)
+        self._answers = Answers(core, self.keeper)
+        self._selector = self.keeper.selector
         self._wake_up = WakeUp()
-        self._returned: collections.deque[Connection] = collections.deque()
         self._selector.register(self._wake_up.receiver, selectors.EVENT_READ, None)
         self.acceptor = Acceptor(core, listener, self._selector, self)
-        self._held: dict[State, dict[Connection, None]] = {state: {} for state in State}
-        self._deadlines = Deadlines()
-        self._evictor = Evictor()
-        self._doomed: list[Connection] = []
+        self._returned: collections.deque[Connection] = collections.deque()
         self._admitted: collections.deque[Exchange] = collections.deque()
         """What this turn has admitted. Handed over at its end: workers that ran during it would only take turns with
         the front, at the price of two thread switches for each socket call."""
@@ -119,15 +111,13 @@ class Front:
         if self._admitted:
             self._submit(now)
         self.acceptor.settle(now)
-        for connection in self._doomed:
-            close(connection)
-        self._doomed.clear()
+        self.keeper.end_batch()
 
     def _wait(self, now: float, timeout: float) -> float:
-        until = self._deadlines.wait(now)
+        until = self.keeper.deadlines.wait(now)
         if until is not None:
             timeout = min(timeout, until)
-        if self._held[State.HANDLING]:
+        if self.keeper.held[State.HANDLING]:
             timeout = min(timeout, FLUSH_SECONDS)
         if self.acceptor.paused:
             timeout = min(timeout, PAUSE_SECONDS)
@@ -136,11 +126,11 @@ class Front:
         return 0.0 if self._returned else timeout
 
     def _expire(self, now: float) -> None:
-        for connection in self._deadlines.due(now):
+        for connection in self.keeper.deadlines.due(now):
             self._overdue(connection, now)
         if self._core.crossed:
             self._core.end_crossings(now)
-        handling = self._held[State.HANDLING]
+        handling = self.keeper.held[State.HANDLING]
         if handling and now - self._flushed_at >= FLUSH_SECONDS:
             self._flushed_at = now
             for connection in list(handling):
@@ -152,21 +142,12 @@ class Front:
         state = connection.state
         if state is State.READING_BODY:
             self._core.timed_out += 1
-            self._refuse(connection, TOO_SLOW, now)
+            self._answers.refuse(connection, TOO_SLOW, now)
         elif state is State.LINGERING:
-            self._drop(connection)
-        elif state is not State.WRITING or not self._takes_bytes(connection, now):
+            self.keeper.drop(connection)
+        elif state is not State.WRITING or not self._answers.still_taken(connection, now):
             self._core.timed_out += 1
-            self._drop(connection)
-
-    def _takes_bytes(self, connection: Connection, now: float) -> bool:
-        """Say whether a client still takes its response (HS-4.4), and look again soon if so."""
-        connection.look(now)
-        end = connection.progress_at + self._limits.request_timeout
-        if now >= end:
-            return False
-        self._deadlines.set(connection, min(end, now + self._look_seconds))
-        return True
+            self.keeper.drop(connection)
 
     # --- accepting -------------------------------------------------------------------------------------------------
 
@@ -177,34 +158,35 @@ class Front:
         """Read what newcomers have sent, and hold those whose request is not complete."""
         for connection in fresh:
             if connection.state is State.HANDSHAKE:
-                self._hold(connection, now + self._limits.request_timeout)
+                self.keeper.hold(connection, now + self._limits.request_timeout)
             else:
                 self._read_first(connection, now)
 
     def make_room(self, now: float) -> bool:
-        """Evict whoever must give way to one newcomer; say whether there is room (HS-8.1, HS-8.2)."""
-        core = self._core
-        if core.connections < self._near_full:
+        """Say whether one more connection may come; another may have given way to it (HS-8)."""
+        if not self.keeper.near_full:
             return True
         self._take_back(now)
-        if core.connections < self._near_full:
-            return True
-        full = core.connections >= self._limits.max_connections
-        victim = self._evictor.victim(self._held, now) if full else self._evictor.laggard(self._held, now)
-        if victim is None:
-            return not full
-        core.evict(now)
-        self._drop(victim)
-        return True
+        return self.keeper.make_room(now)
 
     def shed(self, now: float) -> None:
-        """End those who would give way to newcomers anyhow: each file being sent takes a second descriptor (HS-4.8)."""
-        for _ in range(SHED_AT_ONCE):
-            victim = self._evictor.laggard(self._held, now)
-            if victim is None:
-                return
-            self._core.evict(now)
-            self._drop(victim)
+        """Free descriptors: the machine is full."""
+        self.keeper.shed(now)
+
+    def _take_back(self, now: float) -> None:
+        """Take the connections that workers have returned."""
+        while self._returned:
+            connection = self._returned.popleft()
+            connection.output = None
+            self.keeper.held[State.HANDLING].pop(connection, None)
+            if connection.state is State.CLOSED:
+                self._core.log_access(connection, None if connection.cut else connection.progress_at)
+                self._core.budget.hold(connection, 0)
+                self._core.connections -= 1
+            elif connection.outbox is None:
+                self._answers.written(connection, now)
+            else:
+                self._answers.wait_to_write(connection, now)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -215,42 +197,42 @@ class Front:
         elif state is State.READING_BODY:
             self._read_body(connection, now)
         elif state is State.WRITING:
-            self._write(connection, now)
+            self._answers.write(connection, now)
         elif state is State.LINGERING:
-            self._discard(connection)
+            self._answers.discard(connection)
 
     def _handshake(self, connection: Connection, now: float) -> None:
         outcome = tls.handshake(connection.sock)  # type: ignore[arg-type]  # a socket in HANDSHAKE is an SSLSocket
         if outcome is None:
-            self._drop(connection)
+            self.keeper.drop(connection)
         elif outcome == "done":
-            self._release(connection)
+            self.keeper.release(connection)
             connection.advance(Event.SECURED)
             self._read_first(connection, now)
         else:
-            self._watch(connection, selectors.EVENT_READ if outcome == "read" else selectors.EVENT_WRITE)
+            self.keeper.watch(connection, selectors.EVENT_READ if outcome == "read" else selectors.EVENT_WRITE)
 
     def _read_first(self, connection: Connection, now: float) -> None:
         """Read a connection that has just been accepted: most send their whole head at once."""
         try:
             data = connection.sock.recv(READ_BYTES)
         except _WOULD_BLOCK:
-            self._hold(connection, now + self._limits.request_timeout)
+            self.keeper.hold(connection, now + self._limits.request_timeout)
             return
         except OSError:
-            self._drop(connection)
+            self.keeper.drop(connection)
             return
         if not data:
-            self._drop(connection)
+            self.keeper.drop(connection)
             return
         verdict = read_head(data, self._head_limits)
         if type(verdict) is tuple:
             self._head_complete(connection, verdict[0], verdict[1], now)
         elif isinstance(verdict, Refusal):
-            self._refuse(connection, verdict, now)
+            self._answers.refuse(connection, verdict, now)
         else:
             connection.reader = HeadReader(self._head_limits)
-            self._hold(connection, now + self._limits.request_timeout)
+            self.keeper.hold(connection, now + self._limits.request_timeout)
             self._feed(connection, data, now)
 
     def _read_head(self, connection: Connection, now: float) -> None:
@@ -259,9 +241,9 @@ class Front:
             return
         if not data:
             if connection.reader is not None and connection.reader.buffered:
-                self._refuse(connection, INCOMPLETE, now)
+                self._answers.refuse(connection, INCOMPLETE, now)
             else:
-                self._drop(connection)
+                self.keeper.drop(connection)
             return
         if connection.reader is None:
             connection.reader = HeadReader(self._head_limits)
@@ -276,7 +258,7 @@ class Front:
             if self._charge(connection, reader.buffered, now) and _has_pending(connection.sock):
                 self._read_head(connection, now)
         elif isinstance(verdict, Refusal):
-            self._refuse(connection, verdict, now)
+            self._answers.refuse(connection, verdict, now)
         else:
             self._head_complete(connection, verdict, reader.rest, now)
 
@@ -287,7 +269,7 @@ class Front:
         except _WOULD_BLOCK:
             return None
         except OSError:
-            self._drop(connection)
+            self.keeper.drop(connection)
             return None
 
     # --- deciding --------------------------------------------------------------------------------------------------
@@ -305,20 +287,20 @@ class Front:
         answer = self._application.preempt(request)
         if answer is not None:
             if isinstance(answer, Response):
-                self._answer(connection, answer, now)
+                self._answers.answer(connection, answer, now)
             else:
-                self._refuse(connection, answer, now)
+                self._answers.refuse(connection, answer, now)
             return
         denial = core.limiter.would_deny()
         if denial is not None:
             core.deny(denial, now)
-            self._refuse(connection, DENIED[denial], now)
+            self._answers.refuse(connection, DENIED[denial], now)
             return
         responder = self._application.judge(request)
         if isinstance(responder, Refusal):
-            self._refuse(connection, responder, now)
+            self._answers.refuse(connection, responder, now)
         elif length > self._limits.max_body_bytes:
-            self._refuse(connection, BODY_TOO_LARGE, now)
+            self._answers.refuse(connection, BODY_TOO_LARGE, now)
         else:
             connection.responder = responder
             if length:
@@ -338,12 +320,12 @@ class Front:
             try:
                 connection.sock.send(_CONTINUE)  # 25 bytes into an empty buffer: taken whole or not at all
             except OSError:
-                self._drop(connection)
+                self.keeper.drop(connection)
                 return
-        self._release(connection)
+        self.keeper.release(connection)
         connection.advance(Event.BODY_AWAITED)
         connection.progress_at = now
-        self._hold(connection, body_deadline(now, length, self._limits.request_timeout))
+        self.keeper.hold(connection, body_deadline(now, length, self._limits.request_timeout))
         if self._charge(connection, connection.kept, now):
             self._read_body(connection, now)
 
@@ -353,7 +335,7 @@ class Front:
             if data is None:
                 return
             if not data:
-                self._refuse(connection, INCOMPLETE, now)
+                self._answers.refuse(connection, INCOMPLETE, now)
                 return
             connection.body += data
             connection.body_missing -= len(data)
@@ -363,7 +345,7 @@ class Front:
             if connection.body_missing == 0:
                 self._hand_over(connection, now)
                 return
-            bodies = self._held[State.READING_BODY]
+            bodies = self.keeper.held[State.READING_BODY]
             bodies[connection] = bodies.pop(connection)  # the first is the one whose progress is oldest
             if not _has_pending(connection.sock):
                 return
@@ -375,12 +357,12 @@ class Front:
         """
         core = self._core
         while not core.budget.hold(connection, size):
-            reading = itertools.chain(self._held[State.READING_HEAD], self._held[State.READING_BODY])
+            reading = itertools.chain(self.keeper.held[State.READING_HEAD], self.keeper.held[State.READING_BODY])
             charged = [other for other in reading if other.charged or other is connection]
             victim = min(charged, key=lambda other: (other.progress_at, other.charged))
             core.limiter.count_denied(Denial.OVERLOADED)
             core.hit(Limit.BYTES, now)
-            self._refuse(victim, OUT_OF_MEMORY, now)
+            self._answers.refuse(victim, OUT_OF_MEMORY, now)
             if victim is connection:
                 return False
         return True
@@ -392,14 +374,14 @@ class Front:
         if isinstance(admission, Denial):
             if admission is Denial.OVERLOADED:
                 core.hit(Limit.REQUESTS, now)
-            self._refuse(connection, DENIED[admission], now)
+            self._answers.refuse(connection, DENIED[admission], now)
             return
-        self._release(connection)
+        self.keeper.release(connection)
         connection.advance(Event.ADMITTED)
         connection.progress_at = connection.writing_since = now
         exchange = Exchange(core, connection, admission, core.server)
         connection.output = exchange.output
-        self._held[State.HANDLING][connection] = None
+        self.keeper.held[State.HANDLING][connection] = None
         if self._limits.serial:
             contextvars.Context().run(exchange.run)
         else:
@@ -418,229 +400,22 @@ class Front:
         """Answer 503 for want of a thread; the slot comes back (HS-5.7)."""
         exchange.cancel()
         connection = exchange.connection
-        del self._held[State.HANDLING][connection]
+        del self.keeper.held[State.HANDLING][connection]
         connection.output = None
         self._core.limiter.count_denied(Denial.OVERLOADED)
         self._core.log.once("no-thread", f"cannot start a worker: {error}; the request was answered 503")
-        self._refuse(connection, NO_THREAD, now)
-
-    # --- answering -------------------------------------------------------------------------------------------------
-
-    def _refuse(self, connection: Connection, refusal: Refusal, now: float) -> None:
-        core = self._core
-        core.count_refusal(refusal)
-        # What a refused client has still to send is not known, unless it asked for nothing but the answer.
-        if connection.request is None or connection.state is State.READING_BODY:
-            connection.unread = True
-        request_id = core.request_id(connection)
-        data = core.renderer.render_refusal(refusal, connection.request, request_id, core.http_date())
-        self._begin_write(connection, data, refusal.status, now)
-
-    def _answer(self, connection: Connection, response: Response, now: float) -> None:
-        core = self._core
-        request_id = core.request_id(connection)
-        data = core.renderer.render(response, connection.request, request_id, core.http_date())
-        self._begin_write(connection, data, response.status, now)
-
-    def _begin_write(self, connection: Connection, data: bytes, status: int, now: float) -> None:
-        connection.status = status
-        connection.body = b""
-        try:
-            sent = connection.sock.send(data)
-        except _WOULD_BLOCK:
-            sent = 0
-        except OSError:
-            self._drop(connection)
-            return
-        connection.written += sent
-        if sent == len(data) and not connection.unread:
-            self._drop(connection)
-            return
-        self._release(connection)
-        connection.advance(Event.ANSWERED)
-        if sent == len(data):
-            self._linger(connection, now)
-            return
-        connection.outbox = Outbox()
-        connection.outbox.add(memoryview(data)[sent:])
-        self._begin_waiting_to_write(connection, now)
-
-    def _begin_waiting_to_write(self, connection: Connection, now: float) -> None:
-        outbox, request = connection.outbox, connection.request
-        if outbox is None:
-            return
-        if request is not None:
-            if self._core.access_log:
-                self._core.request_id(connection)  # which the fields tell
-            connection.request = request_line_of(request)
-        # Holding less always succeeds, and the worker has charged more: the head and the body, which are gone.
-        self._core.budget.hold(connection, connection.kept + outbox.memory)
-        connection.await_reader(now)
-        self._hold(connection, now + self._look_seconds)
-
-    def _write(self, connection: Connection, now: float) -> None:
-        outbox = connection.outbox
-        if outbox is None:
-            return
-        try:
-            sent = outbox.send(connection.sock, WRITE_TURN_BYTES)
-        except OSError:
-            self._drop(connection)
-            return
-        if sent:
-            connection.written += sent
-            connection.progress_at = now
-            self._core.budget.hold(connection, connection.kept + outbox.memory)
-        if not outbox.remaining:
-            self._written(connection, now)
-
-    def _written(self, connection: Connection, now: float) -> None:
-        """End or linger, now that the response is gone."""
-        if connection.outbox is not None:
-            connection.outbox.close()
-            connection.outbox = None
-        if connection.unread or input_waits(connection.sock):
-            self._release(connection)
-            self._linger(connection, now)
-        else:
-            self._drop(connection)
-
-    def _linger(self, connection: Connection, now: float) -> None:
-        """Half-close, then read and discard: a client in the middle of a large body still reads its answer."""
-        connection.advance(Event.SENT)
-        core = self._core
-        core.budget.hold(connection, 0)
-        core.log_access(connection)
-        connection.body = b""
-        connection.request = connection.reader = connection.responder = None  # a head may be 320 KiB
-        sock = connection.sock
-        try:
-            if isinstance(sock, ssl.SSLSocket):
-                tls.notify_close(sock)
-            sock.shutdown(socket.SHUT_WR)  # on an SSLSocket it also ends the TLS layer: what follows is discarded raw
-        except OSError:
-            self._drop(connection)
-            return
-        self._hold(connection, min(now + LINGER_SECONDS, core.linger_until))
-        self._discard(connection)
-
-    def _discard(self, connection: Connection) -> None:
-        while True:
-            try:
-                data = connection.sock.recv(BODY_READ_BYTES)
-            except _WOULD_BLOCK:
-                return
-            except OSError:
-                break
-            connection.discarded += len(data)
-            if not data or connection.discarded >= LINGER_BYTES:
-                break
-            if len(data) < BODY_READ_BYTES:
-                return
-        self._drop(connection)
-
-    def _take_back(self, now: float) -> None:
-        """Take the connections that workers have returned."""
-        while self._returned:
-            connection = self._returned.popleft()
-            connection.output = None
-            self._held[State.HANDLING].pop(connection, None)
-            if connection.state is State.CLOSED:
-                self._core.log_access(connection, None if connection.cut else connection.progress_at)
-                self._core.budget.hold(connection, 0)
-                self._core.connections -= 1
-            elif connection.outbox is None:
-                self._written(connection, now)
-            else:
-                self._begin_waiting_to_write(connection, now)
-
-    # --- holding, releasing, ending --------------------------------------------------------------------------------
-
-    def _hold(self, connection: Connection, deadline: float) -> None:
-        """Wait for the client, in the connection's state, until `deadline`."""
-        self._held[connection.state][connection] = None
-        self._deadlines.set(connection, deadline)
-        self._watch(connection, selectors.EVENT_READ if connection.state in READING else selectors.EVENT_WRITE)
-
-    def _watch(self, connection: Connection, events: int) -> None:
-        if connection.events == events:
-            return
-        if connection.events:
-            self._selector.modify(connection.sock, events, connection)
-        else:
-            self._selector.register(connection.sock, events, connection)
-        connection.events = events
-
-    def _release(self, connection: Connection) -> None:
-        """Stop waiting for the client."""
-        self._held[connection.state].pop(connection, None)
-        self._deadlines.clear(connection)
-        if connection.events:
-            self._selector.unregister(connection.sock)
-            connection.events = 0
-
-    def _drop(self, connection: Connection) -> None:
-        """End a connection that the front owns."""
-        registered = connection.events
-        self._release(connection)
-        core = self._core
-        if connection.outbox is not None:
-            connection.outbox.close()
-            connection.cut = True
-        core.log_access(connection)
-        connection.advance(Event.CLOSE)
-        core.budget.hold(connection, 0)
-        core.connections -= 1
-        if registered:
-            self._doomed.append(connection)
-        else:
-            close(connection)
-
-    # --- draining --------------------------------------------------------------------------------------------------
-
-    @property
-    def busy(self) -> int:
-        """How many connections a drain waits for: bodies in progress, handlers, responses being written."""
-        held = self._held
-        return len(held[State.READING_BODY]) + len(held[State.HANDLING]) + len(held[State.WRITING])
-
-    @property
-    def settling(self) -> int:
-        """How many connections have something to finish that no handler holds up."""
-        held = self._held
-        return len(held[State.READING_BODY]) + len(held[State.WRITING]) + len(held[State.LINGERING])
-
-    @property
-    def lingering(self) -> int:
-        """How many connections only wait for their client to read the answer."""
-        return len(self._held[State.LINGERING])
-
-    def unfinished(self) -> list[Connection]:
-        """Return the connections that a drain waits for: see :attr:`busy`."""
-        held = self._held
-        return [*held[State.HANDLING], *held[State.READING_BODY], *held[State.WRITING]]
+        self._answers.refuse(connection, NO_THREAD, now)
 
     def refuse_bodies(self, now: float) -> None:
         """Answer 503 to whoever is still sending a body when a drain has used up its time."""
-        for connection in list(self._held[State.READING_BODY]):
+        for connection in list(self.keeper.held[State.READING_BODY]):
             self._core.deny(Denial.DRAINING, now)
-            self._refuse(connection, DENIED[Denial.DRAINING], now)
-
-    def newcomers(self, since: float) -> bool:
-        """Say whether a connection without a complete head was accepted after `since`: its request is on the way."""
-        return any(connection.accepted_at >= since for connection in self._held[State.READING_HEAD])
+            self._answers.refuse(connection, DENIED[Denial.DRAINING], now)
 
     def close(self) -> None:
         """Close every connection that is not in a worker, and the loop's own descriptors."""
         self._take_back(time.monotonic())
-        for state, held in self._held.items():
-            if state is not State.HANDLING:
-                for connection in list(held):
-                    self._drop(connection)
-        for connection in self._doomed:
-            close(connection)
-        self._doomed.clear()
-        self._selector.close()
+        self.keeper.close()
         self._wake_up.close()
         self._closed = True
         self._discard_returned()
@@ -659,23 +434,6 @@ class Front:
             self._core.connections -= 1
             if connection.state is not State.CLOSED:
                 close(connection)
-
-
-def request_line_of(request: Request) -> Request:
-    """Return what a log line needs of a request, without the fields and the bytes of its head."""
-    return Request(
-        method=request.method,
-        target=request.target,
-        path=request.path,
-        query=request.query,
-        version=request.version,
-        fields=[],
-        index={},
-        head=b"",
-        content_length=None,
-        expect_continue=False,
-        authority="",
-    )
 
 
 def _has_pending(sock: socket.socket) -> bool:

@@ -249,12 +249,12 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         core.linger_until = deadline + LINGER_AT_END
         front.acceptor.start()
         front.turn(0.0)
-        while front.busy and time.monotonic() < deadline:
+        while front.keeper.busy and time.monotonic() < deadline:
             front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
             self.service_actions()
         front.refuse_bodies(time.monotonic())
         end = min(time.monotonic() + LINGER_AT_END, core.linger_until)
-        while front.settling and time.monotonic() < end:
+        while front.keeper.settling and time.monotonic() < end:
             front.turn(0.05)
         self._close_listener(front)
         self._drained = True
@@ -266,11 +266,12 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         front.acceptor.stop()
         self.socket.close()
         closed = time.monotonic()
-        while (front.lingering or front.newcomers(closed - LAST_CALL)) and time.monotonic() < closed + LAST_CALL:
+        keeper = front.keeper
+        while (keeper.lingering or keeper.newcomers(closed - LAST_CALL)) and time.monotonic() < closed + LAST_CALL:
             front.turn(0.05)
 
     def _tell_abandoned(self, front: Front) -> None:
-        abandoned = front.unfinished()
+        abandoned = front.keeper.unfinished()
         if not abandoned:
             return
         requests = [connection.request for connection in abandoned if connection.request is not None]

@@ -121,9 +121,8 @@ def test_tls_eviction_is_no_clean_end() -> None:
         client = client_context().wrap_socket(here.connect(receive_buffer=4096), suppress_ragged_eofs=False)
         client.sendall(get("/whole?9000000"))
         here.wait_for_state("writing", 1)
-        here.front.keeper.drop(
-            next(iter(here.front.keeper.held[next(s for s in here.front.keeper.held if s.value == "writing")]))
-        )
+        keeper = here.front.keeper
+        keeper.drop(next(iter(keeper.held[next(state for state in keeper.held if state.value == "writing")])))
         here.front.wake()
         with pytest.raises((ssl.SSLError, ConnectionResetError)):
             read_to_end(client)

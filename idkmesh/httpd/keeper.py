@@ -1,0 +1,152 @@
+"""The connections that the front holds: for what each waits, until when, and how one ends.
+
+Laws
+    * A connection is held in the set of its state while the front waits for its client, and in that of HANDLING while
+      a worker has it. Each set is ordered: who has waited longest is first, or, for bodies, whose progress is oldest.
+    * A registered connection is closed at the end of the poll batch in which it died, so that no event of the batch
+      meets a descriptor that has been given out again. Events are matched by connection object.
+"""
+
+from __future__ import annotations
+
+import selectors
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.httpd.connection import READING, Connection, Event, State
+from idkmesh.httpd.deadlines import Deadlines
+from idkmesh.httpd.eviction import RESERVE, Evictor
+from idkmesh.httpd.exchange import close
+
+if TYPE_CHECKING:
+    from idkmesh.httpd.core import Core
+
+SHED_AT_ONCE: Final = 16
+
+
+class Keeper:
+    """Holds connections under deadlines, watches their sockets, and ends them. On the front's thread."""
+
+    def __init__(self, core: Core) -> None:
+        """Hold nothing yet; watch with a selector of its own."""
+        self._core = core
+        limits = core.limits
+        self._full = limits.max_connections
+        self._near_full = self._full - max(1, int(self._full * RESERVE))
+        self.selector = selectors.DefaultSelector()
+        self.held: dict[State, dict[Connection, None]] = {state: {} for state in State}
+        self.deadlines = Deadlines()
+        self._evictor = Evictor()
+        self._doomed: list[Connection] = []
+
+    def hold(self, connection: Connection, deadline: float) -> None:
+        """Wait for the client, in the connection's state, until `deadline`."""
+        self.held[connection.state][connection] = None
+        self.deadlines.set(connection, deadline)
+        self.watch(connection, selectors.EVENT_READ if connection.state in READING else selectors.EVENT_WRITE)
+
+    def watch(self, connection: Connection, events: int) -> None:
+        """Wait for input, room, or whatever else `events` says."""
+        if connection.events == events:
+            return
+        if connection.events:
+            self.selector.modify(connection.sock, events, connection)
+        else:
+            self.selector.register(connection.sock, events, connection)
+        connection.events = events
+
+    def release(self, connection: Connection) -> None:
+        """Stop waiting for the client."""
+        self.held[connection.state].pop(connection, None)
+        self.deadlines.clear(connection)
+        if connection.events:
+            self.selector.unregister(connection.sock)
+            connection.events = 0
+
+    def drop(self, connection: Connection) -> None:
+        """End a connection that the front owns."""
+        registered = connection.events
+        self.release(connection)
+        core = self._core
+        if connection.outbox is not None:
+            connection.outbox.close()
+            connection.cut = True
+        core.log_access(connection)
+        connection.advance(Event.CLOSE)
+        core.budget.hold(connection, 0)
+        core.connections -= 1
+        if registered:
+            self._doomed.append(connection)
+        else:
+            close(connection)
+
+    def end_batch(self) -> None:
+        """Close who has died since the last call."""
+        for connection in self._doomed:
+            close(connection)
+        self._doomed.clear()
+
+    def close(self) -> None:
+        """Drop everyone who is not in a worker, and stop watching."""
+        for state, held in self.held.items():
+            if state is not State.HANDLING:
+                for connection in list(held):
+                    self.drop(connection)
+        self.end_batch()
+        self.selector.close()
+
+    # --- too many --------------------------------------------------------------------------------------------------
+
+    @property
+    def near_full(self) -> bool:
+        """Whether only the reserve for newcomers is left."""
+        return self._core.connections >= self._near_full
+
+    def make_room(self, now: float) -> bool:
+        """Evict whoever must give way to one newcomer; say whether there is room (HS-8.1, HS-8.2)."""
+        core = self._core
+        if not self.near_full:
+            return True
+        full = core.connections >= self._full
+        victim = self._evictor.victim(self.held, now) if full else self._evictor.laggard(self.held, now)
+        if victim is None:
+            return not full
+        core.evict(now)
+        self.drop(victim)
+        return True
+
+    def shed(self, now: float) -> None:
+        """End those who would give way to newcomers anyhow: each file being sent takes a second descriptor (HS-4.8)."""
+        for _ in range(SHED_AT_ONCE):
+            victim = self._evictor.laggard(self.held, now)
+            if victim is None:
+                return
+            self._core.evict(now)
+            self.drop(victim)
+
+    # --- for a drain --------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> int:
+        """How many connections a drain waits for: bodies in progress, handlers, responses being written."""
+        held = self.held
+        return len(held[State.READING_BODY]) + len(held[State.HANDLING]) + len(held[State.WRITING])
+
+    @property
+    def settling(self) -> int:
+        """How many connections have something to finish that no handler holds up."""
+        held = self.held
+        return len(held[State.READING_BODY]) + len(held[State.WRITING]) + len(held[State.LINGERING])
+
+    @property
+    def lingering(self) -> int:
+        """How many connections only wait for their client to read the answer."""
+        return len(self.held[State.LINGERING])
+
+    def unfinished(self) -> list[Connection]:
+        """Return the connections that a drain waits for: see :attr:`busy`."""
+        held = self.held
+        return [*held[State.HANDLING], *held[State.READING_BODY], *held[State.WRITING]]
+
+    def newcomers(self, since: float) -> bool:
+        """Say whether a connection without a complete head was accepted after `since`: its request is on the way."""
+        return any(connection.accepted_at >= since for connection in self.held[State.READING_HEAD])
