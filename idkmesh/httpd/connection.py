@@ -111,6 +111,7 @@ class Connection:
         "discarded",
         "early",
         "events",
+        "files",
         "outbox",
         "output",
         "progress_at",
@@ -149,6 +150,8 @@ class Connection:
         """Whether input may be left unread when the response is gone: then the connection lingers."""
         self.outbox: Outbox | None = None
         """What is still to be sent, once the handler has ended."""
+        self.files = 0
+        """Descriptors beside the socket's own that its unsent response takes."""
         self.output: Output | None = None
         """What the handler writes, while it runs."""
         self.charged = 0

@@ -65,6 +65,8 @@ class Core:
         self.workers = WorkerPool(limits.max_concurrent_requests, identity.service, self._worker_failed)
         self.tls: ssl.SSLContext | None = None
         self.front: Front | None = None
+        self.descriptors = float("inf")
+        """How many descriptors connections and the files that they are sent may take."""
         self.connections = 0
         self.refused = 0
         self.timed_out = 0

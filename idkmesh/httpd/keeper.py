@@ -32,6 +32,8 @@ class Keeper:
         limits = core.limits
         self._full = limits.max_connections
         self._near_full = self._full - max(1, int(self._full * RESERVE))
+        self._near_descriptors = core.descriptors * (1 - RESERVE)
+        self._files = 0
         self.selector = selectors.DefaultSelector()
         self.held: dict[State, dict[Connection, None]] = {state: {} for state in State}
         self.deadlines = Deadlines()
@@ -41,6 +43,10 @@ class Keeper:
     def hold(self, connection: Connection, deadline: float) -> None:
         """Wait for the client, in the connection's state, until `deadline`."""
         self.held[connection.state][connection] = None
+        outbox = connection.outbox
+        if outbox is not None and outbox.remaining > outbox.memory:
+            connection.files = 1
+            self._files += 1
         self.deadlines.set(connection, deadline)
         self.watch(connection, selectors.EVENT_READ if connection.state in READING else selectors.EVENT_WRITE)
 
@@ -58,6 +64,9 @@ class Keeper:
         """Stop waiting for the client."""
         self.held[connection.state].pop(connection, None)
         self.deadlines.clear(connection)
+        if connection.files:
+            self._files -= connection.files
+            connection.files = 0
         if connection.events:
             self.selector.unregister(connection.sock)
             connection.events = 0
@@ -98,15 +107,16 @@ class Keeper:
 
     @property
     def near_full(self) -> bool:
-        """Whether only the reserve for newcomers is left."""
-        return self._core.connections >= self._near_full
+        """Whether only the reserve for newcomers is left: of connections, or of descriptors (HS-8.2, HS-2.4)."""
+        connections = self._core.connections
+        return connections >= self._near_full or connections + self._files >= self._near_descriptors
 
     def make_room(self, now: float) -> bool:
         """Evict whoever must give way to one newcomer; say whether there is room (HS-8.1, HS-8.2)."""
         core = self._core
         if not self.near_full:
             return True
-        full = core.connections >= self._full
+        full = core.connections >= self._full or core.connections + self._files >= core.descriptors
         victim = self._evictor.victim(self.held, now) if full else self._evictor.laggard(self.held, now)
         if victim is None:
             return not full

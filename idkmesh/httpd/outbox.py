@@ -102,6 +102,34 @@ class Outbox:
             self.remaining += written
             view = view[written:]
 
+    def reduce(self, most: int) -> None:
+        """Keep at most `most` bytes in memory: all of them move to the file where there are more.
+
+        Fewer are copied: a view of the last bytes of a large response would keep all of it.
+
+        :raises OSError: the temporary directory does not take them; what is not moved stays where it is.
+        """
+        segments, self._segments = self._segments, collections.deque()
+        spill = self.memory > most
+        filling, self._spool = self._spool, None
+        self.memory = self.remaining = 0
+        try:
+            while segments:
+                segment = segments[0]
+                if isinstance(segment, _FileRange):
+                    self._segments.append(segment)
+                    self.remaining += segment.remaining
+                    self._spool = None
+                elif spill:
+                    self.spool(segment)
+                else:
+                    self.add(segment if len(segment) == memoryview(segment.obj).nbytes else bytes(segment))
+                segments.popleft()
+        finally:
+            self._segments.extend(segments)
+            if self._segments and self._segments[-1] is filling:
+                self._spool = filling
+
     @property
     def spooled(self) -> int:
         """Size of the anonymous file which :meth:`spool` is filling, what was sent from it included."""

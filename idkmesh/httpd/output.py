@@ -35,7 +35,7 @@ FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 0.02
 SPOOL_BYTES = 64 * 1024 * 1024
 """The most that one response puts into an anonymous file (HS-7.5)."""
-MEMORY_BYTES = 256 * 1024
+MEMORY_BYTES = 32 * 1024
 """The most that one response holds in memory before it goes to the file."""
 SLICE_BYTES = 16 * 1024 * 1024
 """What is taken at a time of a single write that is larger than the file may become."""
@@ -257,6 +257,7 @@ class Output:
             return self._hand_out()
 
     def _hand_out(self) -> Outbox | None:
+        self._reduce()
         outbox, self._outbox = self._outbox, None
         return outbox if outbox is not None and outbox.remaining else None
 
@@ -352,6 +353,19 @@ class Output:
         if sent:
             self._connection.written += sent
             self._connection.progress_at = time.monotonic()
+        self._reduce()
+
+    def _reduce(self) -> None:
+        """Keep little in memory of what the client has not taken."""
+        outbox = self._outbox
+        if outbox is None or not outbox.memory:
+            return
+        try:
+            outbox.reduce(MEMORY_BYTES)
+        except OSError as error:
+            self.fault = error
+            self._break()
+        else:
             self._hold(outbox.memory)
 
     def _break(self) -> None:

@@ -7,6 +7,7 @@ and what both share (`core.py`).
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 import socketserver
@@ -78,9 +79,12 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         :raises OSError: the address cannot be bound.
         """
         _refuse_overrides(type(self))
-        limits = _within_descriptors(limits if limits is not None else _class_limits(type(self)))
+        limits = limits if limits is not None else _class_limits(type(self))
+        room = _descriptor_room(limits)
+        limits = _within_descriptors(limits, room)
         identity = identity or ServiceIdentity(service="idkmesh-httpd", service_version=__version__)
         self._core = Core(self, limits, identity)
+        self._core.descriptors = room
         self._core.tls = ssl_context
         if type(self).verify_request is not socketserver.BaseServer.verify_request:
             self._core.verify = self.verify_request
@@ -336,20 +340,24 @@ def _class_limits(cls: type[BoundedHTTPServer]) -> ServiceLimits:
     return ServiceLimits(listen_backlog=size)
 
 
-def _within_descriptors(limits: ServiceLimits) -> ServiceLimits:
-    """Lower `max_connections` to what the descriptor limit allows (HS-2.4)."""
+def _descriptor_room(limits: ServiceLimits) -> float:
+    """Return how many descriptors the system leaves to connections."""
     try:
         import resource  # noqa: PLC0415 (not on Windows)
     except ImportError:
-        return limits
+        return math.inf
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
-        return limits
-    most = allowed - SPARE_DESCRIPTORS - limits.max_concurrent_requests
-    if most >= limits.max_connections:
+        return math.inf
+    return allowed - SPARE_DESCRIPTORS - limits.max_concurrent_requests
+
+
+def _within_descriptors(limits: ServiceLimits, room: float) -> ServiceLimits:
+    """Lower `max_connections` to what the descriptor limit allows (HS-2.4)."""
+    if room >= limits.max_connections:
         return limits
     try:
-        return limits.replace(max_connections=max(most, 1))
+        return limits.replace(max_connections=max(int(room), 1))
     except SettingError as error:
-        msg = f"the limit of open files ({allowed}) leaves room for {most} connections; raise it (ulimit -n). {error}"
+        msg = f"the limit of open files leaves room for {room} connections; raise it (ulimit -n). {error}"
         raise SettingError(msg) from None

@@ -151,7 +151,7 @@ def test_client_that_has_left_before_a_small_answer(run: Callable[..., Made]) ->
 
 
 def test_remainder_goes_to_the_front(run: Callable[..., Made]) -> None:
-    """HS-7.4: what the socket does not take at once is handed back, charged; the body is let go."""
+    """HS-7.4, HS-7.5: what the socket does not take at once is handed back, in a file; the body is let go."""
 
     def write(exchange: Exchange) -> None:
         exchange.respond(Response(200, body=b"x" * 3_000_000))
@@ -160,7 +160,8 @@ def test_remainder_goes_to_the_front(run: Callable[..., Made]) -> None:
     assert made.connection.state is State.WRITING
     assert made.connection.outbox is not None
     assert made.connection.body == b""
-    assert made.core.budget.used > 0
+    assert made.connection.outbox.spooled == made.connection.outbox.remaining > 0
+    assert made.core.budget.used == 0
     made.connection.outbox.close()
 
 

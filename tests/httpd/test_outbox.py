@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import tempfile
@@ -163,3 +164,40 @@ def test_spool_is_written_in_parts(pair: tuple[socket.socket, socket.socket], mo
     outbox = Outbox()
     outbox.spool(b"0123456789" * 5)
     assert pour(outbox, *pair) == b"0123456789" * 5
+
+
+def test_reduce_moves_to_the_file_or_copies() -> None:
+    """HS-7.5: much is moved to a file, in order with what follows; little is copied, so that its source is let go."""
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        large = bytes(range(256)) * 400
+        outbox = Outbox()
+        outbox.add(memoryview(large)[-10:])
+        outbox.reduce(100)
+        assert (outbox.memory, outbox.spooled, outbox.remaining) == (10, 0, 10)
+        assert all(segment.obj is not large for segment in outbox._segments if isinstance(segment, memoryview))
+        with tempfile.TemporaryFile() as file:
+            file.write(b"in a file")
+            file.flush()
+            outbox.add_file(os.dup(file.fileno()), 0, 9)
+        outbox.add(memoryview(large)[:1000])
+        outbox.reduce(100)
+        assert (outbox.memory, outbox.remaining) == (0, 1019)
+        outbox.send(sender)
+        assert receiver.recv(4096) == large[-10:] + b"in a file" + large[:1000]
+        assert outbox.remaining == 0
+
+
+def test_reduce_that_fails_keeps_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-7.5: where the temporary directory takes no more, nothing is lost before the response is given up."""
+
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    outbox = Outbox()
+    outbox.add(b"x" * 1000)
+    with pytest.raises(OSError, match="no space"):
+        outbox.reduce(100)
+    outbox.close()
+    assert outbox.remaining == 0
