@@ -175,7 +175,7 @@ def test_limits_without_a_descriptor_limit(monkeypatch: pytest.MonkeyPatch) -> N
 def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     """HS-2.4, HS-2.3: a descriptor limit that leaves too little room is one clear error."""
     monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 64))
-    with pytest.raises(SettingError, match=r"limit of open files \(64\) leaves room for 16 connections"):
+    with pytest.raises(SettingError, match=r"limit of open files leaves room for 16 connections"):
         BoundedHTTPServer(("127.0.0.1", 0), Site)
 
 

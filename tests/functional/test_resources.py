@@ -117,6 +117,67 @@ def test_out_of_descriptors() -> None:
     assert error.startswith("cannot accept a connection: Too many open files")
 
 
+# Two descriptors a reader: the connection and the file. They run out long before max_connections is reached.
+FILE_SERVER = """
+import functools, resource, sys, threading
+from http.server import SimpleHTTPRequestHandler
+from idkmesh.httpd import BoundedHTTPServer
+
+class Handler(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (120, hard))
+server = BoundedHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=sys.argv[1]))
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(server.server_port, server.limits.max_connections, flush=True)
+sys.stdin.read(1)
+server.shutdown()
+server.server_close()
+"""
+
+
+def test_no_lock_out_by_readers_of_files(tmp_path: Path) -> None:
+    """HS-4.8, HS-8.3: slow readers that use up the descriptors, two each, give way to who comes."""
+    (tmp_path / "large").write_bytes(bytes(10_000_000))
+    (tmp_path / "small").write_bytes(b"small")
+    process = subprocess.Popen(
+        [sys.executable, "-c", FILE_SERVER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    clients: list[socket.socket] = []
+    try:
+        port, most = map(int, process.stdout.readline().split())
+        assert most > 60
+        for _ in range(60):
+            client = socket.socket()
+            clients.append(client)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(PATIENCE)
+            client.connect(("127.0.0.1", port))
+            client.sendall(get("/large"))
+            time.sleep(0.005)
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as newcomer:
+            newcomer.sendall(get("/small"))
+            assert parse(read_to_end(newcomer)).body == b"small"
+        for client in clients:
+            client.close()
+        _, error = process.communicate("1", timeout=PATIENCE)
+    finally:
+        for client in clients:
+            client.close()
+        process.kill()
+        process.communicate()
+    assert error.startswith("max_connections (72) is reached: connections give way to newcomers\n")
+    assert "cannot accept" not in error
+
+
 def good(here: Running) -> None:
     assert here.ask().status == 200
 
