@@ -8,6 +8,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final, TextIO
 
+from idkmesh.service_runtime import MAX_LOGGED_CHARACTERS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,6 +18,8 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_PIPE_CLOSED: Final = 141
 """As a shell reports a program that SIGPIPE has ended."""
+
+_CUT: Final = " ... "
 
 
 class CommandError(Exception):
@@ -72,12 +76,25 @@ def say(line: str) -> None:
 
 
 def complain(line: str) -> None:
-    """Print a line to standard error, if there is one."""
+    """Print one line to standard error, if there is one, whatever names and texts of others stand in it."""
     if sys.stderr is not None:  # None where the descriptor was closed at start, and print() would take standard output
-        print(line, file=sys.stderr, flush=True)
+        print(fitted(line), file=sys.stderr, flush=True)
 
 
-def reason(error: Exception) -> str:
+def fitted(text: str) -> str:
+    """Return ``text`` as one printable line of at most :data:`MAX_LOGGED_CHARACTERS` characters.
+
+    A longer one loses its middle: what happened stands at the start of a line, what to do at its end. What does not
+    print is escaped, so that a file's name adds no line and sends the terminal no command.
+    """
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    if len(shown) <= MAX_LOGGED_CHARACTERS:
+        return shown
+    kept = (MAX_LOGGED_CHARACTERS - len(_CUT)) // 2
+    return shown[:kept] + _CUT + shown[-kept:]
+
+
+def reason(error: BaseException) -> str:
     """Return an exception as part of a line: the system's words for an OSError, else its type and text."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

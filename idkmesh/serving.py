@@ -9,6 +9,7 @@ import importlib
 import ipaddress
 import logging
 import os
+import secrets
 import socket
 import ssl
 import sys
@@ -45,6 +46,8 @@ def bound(make: Callable[[], Server], address: tuple[str, int]) -> Server:
         return make()
     except SettingError as error:  # the machine's limit of open files leaves too few connections
         raise CommandError(str(error), EXIT_USAGE) from None
+    except UnicodeError:  # a ValueError in the words of a codec
+        raise CommandError(f"cannot listen on {address[0]!r}: it is no address and no host's name") from None
     except ValueError as error:  # the control tower's, for an address that is not loopback
         raise CommandError(str(error)) from None
     except OSError as error:
@@ -64,18 +67,35 @@ def port_written(file: str | None, port: int) -> Iterator[None]:
         yield
         return
     path = Path(file)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        part.write_text(f"{port}\n", encoding="ascii")
-        part.replace(path)
+        _write_whole(path, f"{port}\n")
+        written = path.lstat()
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        with contextlib.suppress(OSError, ValueError):
-            part.unlink()
         raise CommandError(f"cannot write the port file {file}: {console.reason(error)}") from None
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody has removed it, or closed the folder: the end is no less an end
+            # While this service drained, the next one may have written its own.
+            if os.path.samestat(path.lstat(), written):
+                path.unlink()
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file so that nobody sees half of it. Raises ``OSError`` and leaves nothing beside it.
+
+    The folder may be shared: nobody can guess the temporary name, and a file or symbolic link that has it is refused
+    (``x``, which is O_EXCL), never written through.
+    """
+    part = path.parent / f".idkmesh-{secrets.token_hex(8)}"
+    try:
+        with open(part, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
+            file.write(text)
+        part.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError, ValueError):
+            part.unlink()
+        raise
 
 
 def tls_context(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
@@ -119,7 +139,8 @@ def serve_target(
             f"idkmesh: warning: {name} can be reached from other machines, and nobody is asked who they are; "
             "put a reviewed proxy in front"
         )
-    console.say(f"idkmesh serve {__version__} serves {target} on {scheme}://{url_host(name)}:{server.server_port}/")
+    served = console.fitted(target)
+    console.say(f"idkmesh serve {__version__} serves {served} on {scheme}://{url_host(name)}:{server.server_port}/")
     return run(server, signals)
 
 
@@ -140,7 +161,10 @@ def _bind(
     host, port = address
     if not host:
         raise CommandError("the empty host is no address: name one with --host")
-    host = "127.0.0.1" if host == "localhost" else host.removeprefix("[").removesuffix("]")
+    if host == "localhost":
+        host = "127.0.0.1"
+    elif host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
     family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     # socketserver takes the family from the class.
     in_family: type[BoundedHTTPServer] = type(kind.__name__, (kind,), {"address_family": family})
@@ -151,12 +175,14 @@ class FolderHandler(SimpleHTTPRequestHandler):
     r"""The standard library's, without two of its faults.
 
     A NUL in a path raises deep in its file look-up, and a path that starts with ``/\`` came back in a ``Location``,
-    which browsers read as another host. No file has such a path: both are 404.
+    which browsers read as another host. Both are 404: no file has a NUL in its name, and a URL has no backslash as it
+    is (RFC 3986 §3.3). A file with one in its name is asked for with ``%5C``. A query finds no file and may hold both.
     """
 
     def send_head(self) -> Any:  # noqa: ANN401  the standard library's: a file or None
         """Find the file and write the head of the answer."""
-        if "\\" in self.path or "%00" in self.path:
+        path = self.path.partition("?")[0]
+        if "\\" in path or "%00" in path:
             self.send_error(404, "File not found")
             return None
         return super().send_head()
@@ -167,16 +193,12 @@ def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:
 
     Raises :class:`CommandError` where there is none.
     """
-    if target and Path(target).is_dir():  # the empty path would be this directory
+    if os.path.isdir(target):  # noqa: PTH112  Path's own raises for a name longer than any file's
         return BoundedHTTPServer, functools.partial(FolderHandler, directory=target)
-    module_name, colon, attribute = target.partition(":")
-    if not colon or Path(target).exists():
+    module, colon, attribute = target.partition(":")
+    if not colon or os.path.exists(target):  # noqa: PTH110  as above
         raise CommandError(f"{target!r} is no folder, and not of the form MODULE:ATTR")
-    value: Any = _import(module_name)
-    for name in attribute.split("."):
-        if not hasattr(value, name):
-            raise CommandError(f"{target}: {module_name} has no {attribute}")
-        value = getattr(value, name)
+    value = _attribute(_import(module), module, attribute)
     if isinstance(value, type) and issubclass(value, BaseHTTPRequestHandler):
         return BoundedHTTPServer, value
     if callable(value):
@@ -184,12 +206,22 @@ def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:
     raise CommandError(f"{target} is a {type(value).__name__}: neither a WSGI callable nor a handler class")
 
 
+def _attribute(module: Any, name: str, attribute: str) -> Any:  # noqa: ANN401  of any kind, both
+    """Return the attribute of a module, which may be a path ``a.b``. Raises :class:`CommandError` without one."""
+    try:
+        return functools.reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise CommandError(f"{name}:{attribute}: {name} has no {attribute}") from None
+    except Exception as error:  # noqa: BLE001  the module's own code
+        raise CommandError(f"cannot take {attribute} from {name}: {console.reason(error)}") from None
+
+
 def _import(name: str) -> Any:  # noqa: ANN401  a module, of any content
     """Import a module, of this directory too. Whatever its code raises becomes one line that says where."""
     sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001  the module's own code
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the module's own code, a script's last line included
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
         place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
         raise CommandError(f"cannot import {name!r}: {console.reason(error)}{place}") from None

@@ -304,6 +304,60 @@ def test_unwritable_port_file(tmp_path: Path) -> None:
     assert one_line(errors)
 
 
+def test_port_file_in_a_shared_folder(tmp_path: Path) -> None:
+    """CT-9.1: what others have laid down is not written through: links under names that can be guessed, or FILE's."""
+    victim, port_file = tmp_path / "victim", tmp_path / "port"
+    victim.write_text("precious")
+    port_file.symlink_to(victim)
+    # Starts of the same command, whose process ids are likely.
+    for number in range(os.getpid(), os.getpid() + 3000):
+        (tmp_path / f".port.{number}").symlink_to(victim)
+    laid = set(tmp_path.iterdir())
+    with serving("control-tower", "--port=0", f"--port-file={port_file}") as service:
+        assert victim.read_text() == "precious"
+        assert not port_file.is_symlink()
+        assert port_file.read_text() == f"{service.port}\n"
+        assert port_file.stat().st_mode & 0o777 & ~0o644 == 0
+        assert set(tmp_path.iterdir()) == laid
+        assert service.stop() == (0, "")
+    assert not port_file.exists()
+
+
+def test_port_file_of_the_next_service_stays(tmp_path: Path) -> None:
+    """CT-9.1: one that ends removes its own file, never that of one which has started meanwhile."""
+    port_file = tmp_path / "port"
+    command = ("control-tower", "--port=0", f"--port-file={port_file}")
+    with serving(*command) as first, serving(*command) as second:
+        assert first.stop() == (0, "")
+        assert port_file.read_text() == f"{second.port}\n"
+        port_file.unlink()
+        assert second.stop() == (0, ""), "a file that is gone is no fault"
+
+
+def test_port_file_after_a_forced_end(tmp_path: Path) -> None:
+    """CT-9.1: a second signal leaves the file; the next start replaces it."""
+    port_file = tmp_path / "port"
+    command = ("control-tower", "--port=0", f"--port-file={port_file}")
+    with (
+        serving(*command, IDKMESH_CONTROL_TOWER_TOKEN=TOKEN) as service,
+        socket.create_connection(("127.0.0.1", service.port), 5) as waiting,
+    ):
+        # A body that is still to come keeps the drain open.
+        waiting.sendall(
+            f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nContent-Type: message/http\r\nContent-Length: 1\r\n\r\n".encode()
+        )
+        time.sleep(0.2)
+        service.process.terminate()
+        time.sleep(0.2)
+        assert service.stop() == (143, "")
+    assert port_file.exists()
+    with serving(*command) as service:
+        assert port_file.read_text() == f"{service.port}\n"
+        assert service.stop() == (0, "")
+    assert not port_file.exists()
+
+
 def test_token_is_in_no_log(tmp_path: Path) -> None:
     """CT-2.6: the access log has neither fields nor query strings."""
     with serving(
@@ -628,6 +682,23 @@ def test_serve_folder_strange_paths(folder: Path, target: str) -> None:
         assert answer.split()[1] in {b"404", b"400"}
         _, errors = service.stop()
     assert "Traceback" not in errors
+
+
+def test_serve_folder_names_and_queries(folder: Path) -> None:
+    r"""A query finds no file: ``\`` and ``%00`` in it change nothing. A name with ``\`` is asked for with ``%5C``."""
+    (folder / "site" / "b\\c.txt").write_text("odd")
+    with serving("serve", "site", "--port=0", cwd=folder) as service:
+        for target, expected in (
+            ("/a.txt?path=c:\\temp", b"file"),
+            ("/a.txt?%00", b"file"),
+            ("/a.txt?a?b\\%00", b"file"),
+            ("/b%5Cc.txt", b"odd"),
+        ):
+            with socket.create_connection(("127.0.0.1", service.port), 5) as client:
+                client.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+                answer = b"".join(iter(lambda: client.recv(65536), b""))
+            assert answer.startswith(b"HTTP/1.0 200 "), target
+            assert answer.endswith(b"\r\n\r\n" + expected)
 
 
 def test_serve_folder_redirects_stay_here(folder: Path) -> None:
