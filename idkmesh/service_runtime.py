@@ -601,6 +601,12 @@ MAX_LOGGED_CHARACTERS: Final = 1024
 """Characters of one value in a log line; the rest is cut. A request line of 64 KiB must not become six times that."""
 
 
+def log_value(text: str) -> str:
+    """Return a value as it may stand in a log line: one line, escaped, at most 1,024 characters of it."""
+    cut = text[:MAX_LOGGED_CHARACTERS]
+    return repr(cut)[1:-1] + ("..." if len(cut) < len(text) else "")
+
+
 def access_log_enabled(environ: Mapping[str, str]) -> bool:
     """Say whether the operator asked for the access log: ``IDKMESH_HTTP_ACCESS_LOG`` is exactly ``1`` (HS-13.3)."""
     return environ.get(ACCESS_LOG_VARIABLE) == "1"

@@ -2,8 +2,8 @@
 
 Laws
     * It accepts until nobody waits, before the front does anything else: the backlog is short (HS-5.8).
-    * A full machine (EMFILE and its kin) is told once and tried again after a pause (HS-4.8). Any other error of accept
-      is a fault and propagates.
+    * A full machine (EMFILE and its kin) is told once and tried again after a pause (HS-4.8). What went wrong with one
+      newcomer alone passes it over. Any other error of accept is a fault and propagates.
 """
 
 from __future__ import annotations
@@ -25,6 +25,22 @@ if TYPE_CHECKING:
 ACCEPTS_PER_TURN: Final = 1024
 """Bounds a turn in which newcomers arrive as fast as they are accepted."""
 MACHINE_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+NEWCOMERS_OWN: Final = frozenset(
+    number
+    for name in (
+        "ECONNABORTED",
+        "EPROTO",
+        "EPERM",
+        "ENETDOWN",
+        "ENETUNREACH",
+        "EHOSTDOWN",
+        "EHOSTUNREACH",
+        "ENONET",
+        "ENOPROTOOPT",
+    )
+    if (number := getattr(errno, name, None)) is not None
+)
+"""Faults of the connection that was to be accepted, passed on by accept(2) on Linux; EPERM is a firewall's no."""
 PAUSE_SECONDS: Final = 0.1
 
 
@@ -100,9 +116,9 @@ class Acceptor:
             except BlockingIOError:
                 self._full = False
                 break
-            except ConnectionAbortedError:
-                continue
             except OSError as error:
+                if error.errno in NEWCOMERS_OWN:
+                    continue
                 if error.errno not in MACHINE_FULL:
                     raise
                 self._pause(error, now)

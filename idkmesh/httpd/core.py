@@ -116,6 +116,11 @@ class Core:
         except BaseException:  # noqa: BLE001 (the program's own code)
             self.log.write(f"handle_error failed: {failure_line()}", ERROR)
 
+    def declined(self) -> None:
+        """Count and tell of a request for which no thread could be started (HS-5.7)."""
+        self.limiter.count_denied(Denial.OVERLOADED)
+        self.log.once("no-thread", "cannot start a worker: the machine is out of threads; requests are answered 503")
+
     def _worker_failed(self) -> None:
         self.log.write(f"a worker failed outside a handler: {failure_line()}", ERROR)
 

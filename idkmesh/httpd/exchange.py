@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Event
 from idkmesh.httpd.output import Output
-from idkmesh.httpd.refusals import INTERNAL_ERROR
-from idkmesh.service_runtime import safe_request_id
+from idkmesh.httpd.refusals import INTERNAL_ERROR, NO_THREAD
+from idkmesh.service_runtime import log_value, safe_request_id
 
 if TYPE_CHECKING:
     from idkmesh.httpd.budget import ByteBudget
@@ -55,6 +55,9 @@ class Service(Protocol):
     def handler_failed(self, exchange: Exchange) -> None:
         """Tell of the exception that is being handled."""
 
+    def declined(self) -> None:
+        """Count and tell of a request for which no thread could be started."""
+
     def give_back(self, connection: Connection) -> None:
         """Take a connection over from a worker: closed, or with something left to send or to discard."""
 
@@ -62,7 +65,7 @@ class Service(Protocol):
 class Exchange:
     """A request and the way to answer it. Made by the front, used by one worker."""
 
-    __slots__ = ("_admission", "_service", "connection", "output", "server")
+    __slots__ = ("_admission", "_service", "connection", "interrupt", "output", "server")
 
     def __init__(self, service: Service, connection: Connection, admission: Admission, server: Any) -> None:
         """Take over `connection`, whose request is complete; `server` is what handlers know as ``self.server``."""
@@ -71,6 +74,8 @@ class Exchange:
         self.connection = connection
         self.server = server
         self.output = Output(connection, service.budget, service.limits.request_timeout)
+        self.interrupt: KeyboardInterrupt | None = None
+        """Ctrl-C met the handler: for whoever runs it on the main thread to go on with."""
 
     @property
     def request(self) -> Request:
@@ -125,13 +130,26 @@ class Exchange:
         responder = self.connection.responder
         try:
             responder(self)  # type: ignore[misc]  # the front sets it before it admits
-        except BaseException:  # noqa: BLE001 (a law of this module)
+        except BaseException as error:  # noqa: BLE001 (a law of this module)
+            if isinstance(error, KeyboardInterrupt):
+                self.interrupt = error
             self._fail()
         finally:
-            try:
-                remainder = self.output.settle()
-            finally:
-                self._admission.release()
+            self._end()
+
+    def decline(self) -> None:
+        """Worker: answer 503, since no thread could be started to run this (HS-5.7)."""
+        self._service.declined()
+        answer = self._service.renderer.render_refusal(NO_THREAD, self.request, self.request_id, self.http_date)
+        self.output.write_whole(answer, NO_THREAD.status)
+        self._end()
+
+    def _end(self) -> None:
+        """Release the slot, then send what can be sent at once."""
+        try:
+            remainder = self.output.settle()
+        finally:
+            self._admission.release()
         self._finish(remainder)
 
     def cancel(self) -> None:
@@ -216,9 +234,14 @@ def failure_line() -> str:
     frames = traceback.extract_tb(trace)
     place = f" at {frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
     name = kind.__name__ if kind else "error"
-    text = repr(str(error))[1:-1]
+    text = log_value(str(error))
     exchange = current_exchange.get()
     if exchange is None:
         return f"{name}: {text}{place}"
     request = exchange.request
-    return f"{name}: {text}{place}, answering {request.method} {request.path!r} (request {exchange.request_id})"
+    return f"{name}: {text}{place}, answering {request_name(request)} (request {exchange.request_id})"
+
+
+def request_name(request: Request) -> str:
+    """Return what a log line calls a request: its method and path, escaped and cut."""
+    return f"{log_value(request.method)} '{log_value(request.path)}'"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from idkmesh.httpd import tls
 from idkmesh.httpd.acceptor import PAUSE_SECONDS, Acceptor
 from idkmesh.httpd.answers import Answers
-from idkmesh.httpd.connection import Connection, Event, State, body_deadline
+from idkmesh.httpd.connection import FREE_BYTES, Connection, Event, State, body_deadline
 from idkmesh.httpd.core import Limit
 from idkmesh.httpd.exchange import Exchange, close
 from idkmesh.httpd.keeper import Keeper
@@ -370,6 +370,8 @@ class Front:
     def _hand_over(self, connection: Connection, now: float) -> None:
         """Take a slot and give the complete request to a worker."""
         core = self._core
+        if connection.kept > FREE_BYTES and not self._charge(connection, connection.kept, now):
+            return
         admission = core.limiter.admit(connection, promised=connection.state is State.READING_BODY)
         if isinstance(admission, Denial):
             if admission is Denial.OVERLOADED:
@@ -384,6 +386,8 @@ class Front:
         self.keeper.held[State.HANDLING][connection] = None
         if self._limits.serial:
             contextvars.Context().run(exchange.run)
+            if exchange.interrupt is not None:
+                raise exchange.interrupt
         else:
             self._admitted.append(exchange)
 
@@ -392,18 +396,17 @@ class Front:
         while self._admitted:  # taken out one by one: Ctrl-C may end this turn anywhere
             exchange = self._admitted.popleft()
             try:
-                self._core.workers.submit(exchange.run)
-            except RuntimeError as error:
-                self._no_thread(exchange, error, now)
+                self._core.workers.submit(exchange)
+            except RuntimeError:
+                self._no_thread(exchange, now)
 
-    def _no_thread(self, exchange: Exchange, error: RuntimeError, now: float) -> None:
+    def _no_thread(self, exchange: Exchange, now: float) -> None:
         """Answer 503 for want of a thread; the slot comes back (HS-5.7)."""
         exchange.cancel()
         connection = exchange.connection
         del self.keeper.held[State.HANDLING][connection]
         connection.output = None
-        self._core.limiter.count_denied(Denial.OVERLOADED)
-        self._core.log.once("no-thread", f"cannot start a worker: {error}; the request was answered 503")
+        self._core.declined()
         self._answers.refuse(connection, NO_THREAD, now)
 
     def refuse_bodies(self, now: float) -> None:

@@ -38,6 +38,24 @@ T = TypeVar("T")
 _remove_expect = re.compile(rb"\r\nexpect:[^\r\n]*+(?=\r\n)", re.IGNORECASE).sub
 
 
+_TLS_FACTS = frozenset(
+    {
+        "cipher",
+        "compression",
+        "context",
+        "get_channel_binding",
+        "getpeercert",
+        "selected_alpn_protocol",
+        "server_hostname",
+        "server_side",
+        "session",
+        "session_reused",
+        "shared_ciphers",
+        "version",
+    }
+)
+
+
 class HandlerSocket(socket.socket):
     """``self.request`` of a handler. Blocking, as far as the handler can tell."""
 
@@ -251,9 +269,9 @@ class HandlerSocket(socket.socket):
         return f"<{type(self).__name__} of {self._peer!r}{' (ended)' if self._exchange is None else ''}>"
 
     def __getattr__(self, name: str) -> Any:
-        """Give what only a TLS socket has (`getpeercert`, `cipher`, `version`)."""
-        if name.startswith("_"):
-            raise AttributeError(name)
+        """Give what tells of a TLS connection. What would read or write past this object is not to be had."""
+        if name not in _TLS_FACTS:
+            raise AttributeError(f"a handler's socket has no {name!r}")
         sock = self.exchange.connection.sock
         if isinstance(sock, ssl.SSLSocket):
             return getattr(sock, name)

@@ -130,7 +130,7 @@ class Keeper:
             victim = self._evictor.laggard(self.held, now)
             if victim is None:
                 return
-            self._core.evict(now)
+            self._core.evicted += 1  # not `evict`: another limit than max_connections is reached
             self.drop(victim)
 
     # --- for a drain --------------------------------------------------------------------------------------------------
@@ -156,6 +156,10 @@ class Keeper:
         """Return the connections that a drain waits for: see :attr:`busy`."""
         held = self.held
         return [*held[State.HANDLING], *held[State.READING_BODY], *held[State.WRITING]]
+
+    def holds_newer(self, since: float) -> bool:
+        """Say whether a connection that was accepted after `since` is still open."""
+        return any(connection.accepted_at >= since for held in self.held.values() for connection in held)
 
     def newcomers(self, since: float) -> bool:
         """Say whether a connection without a complete head was accepted after `since`: its request is on the way."""

@@ -65,6 +65,7 @@ class Output:
         "_chunks",
         "_connection",
         "_ended",
+        "_forked",
         "_head_done",
         "_lock",
         "_outbox",
@@ -76,7 +77,6 @@ class Output:
         "left",
         "shared",
         "status",
-        "total",
     )
 
     def __init__(self, connection: Connection, budget: ByteBudget, timeout: float) -> None:
@@ -91,6 +91,7 @@ class Output:
         self._outbox: Outbox | None = None
         self._head_done = False
         self._ended = False
+        self._forked = False
         self.left = False
         """Whether a part of the response may be on its way: then no other response can take its place."""
         self.broken = False
@@ -100,7 +101,6 @@ class Output:
         self.shared = False
         """Whether the descriptor, made blocking, is in a child process's hands too: the front lets it alone."""
         self.status = 0
-        self.total = 0
 
     def write(self, data: bytes) -> int:
         """Append to the response; the bytes are the output's own from here on.
@@ -114,17 +114,27 @@ class Output:
             return size
         with self._lock:
             if self.broken or self._ended:
+                if self._forked:
+                    return self._write_through(data)
                 self._refuse()
             if not self._chunks:
                 self._since = time.monotonic()
             self._chunks.append(data)
             self._size += size
-            self.total += size
             if self._size < FLUSH_BYTES and self.status != SWITCHING_PROTOCOLS:
                 return size
             self._push()
         self._relieve()
         return size
+
+    def _write_through(self, data: bytes) -> int:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._connection.sock.send(view) :]
+            except BlockingIOError:
+                _wait_writable(self._connection.sock, self._timeout)
+        return len(data)
 
     def write_whole(self, data: bytes, status: int) -> None:
         """Write a response that says ``Connection: close`` itself, and nothing else."""
@@ -145,7 +155,7 @@ class Output:
     def _begin_whole(self, data: bytes, status: int) -> None:
         self._head_done = True
         self._chunks = [data]
-        self._size = self.total = len(data)
+        self._size = len(data)
         self._since = time.monotonic()
         self.status = status
 
@@ -181,6 +191,8 @@ class Output:
         :raises BrokenPipeError: the client has left.
         :raises TimeoutError: the client takes nothing; what it has not taken still goes out after the handler.
         """
+        if self._forked:
+            return
         with self._lock:
             if self.broken or self._ended:
                 self._refuse()
@@ -199,8 +211,12 @@ class Output:
         return outbox is not None and outbox.remaining > 0
 
     def disown(self) -> None:
-        """In a forked child: forget what the parent sends, and a lock that a thread of the parent may have held."""
+        """In a forked child: forget what the parent sends, and a lock that a thread of the parent may have held.
+
+        What the child writes goes to the descriptor at once, as it does with the standard library.
+        """
         self._lock = threading.Lock()
+        self._forked = self._ended = True
         self._chunks = []
         self._outbox = None
 
@@ -223,8 +239,8 @@ class Output:
             return None
         descriptor = source.fileno()
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return None
+        if not stat.S_ISREG(status.st_mode) or status.st_size == 0:
+            return None  # the kernel's own files, such as those of /proc, do not tell their size
         offset = source.tell()
         count = max(0, status.st_size - offset)
         if most is not None:
@@ -234,7 +250,6 @@ class Output:
                 self._refuse()
             self._stage(final=True)
             self._backlog().add_file(os.dup(descriptor), offset, count)
-            self.total += count
         return count
 
     def settle(self) -> bytes | Outbox | None:

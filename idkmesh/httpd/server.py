@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import signal
 import socket
 import socketserver
 import ssl
@@ -21,13 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from idkmesh import __version__
 from idkmesh.httpd.core import Core
-from idkmesh.httpd.exchange import current_exchange, failure_line
+from idkmesh.httpd.exchange import current_exchange, failure_line, request_name
 from idkmesh.httpd.front import Front
 from idkmesh.httpd.handler import HandlerApplication, run_handler
 from idkmesh.httpd.wsgi import WSGIRunner
 from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
     from wsgiref.types import WSGIApplication
 
     from idkmesh.httpd.application import Application
@@ -94,6 +97,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         self._front_thread: int | None = None
         self._stop = False
         self._signal = 0
+        self._interrupted = False
         self._closed = False
         self._drained = False
         self.request_queue_size = limits.listen_backlog
@@ -144,34 +148,41 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         with self._running() as front:
             if self._closed:
                 return  # by another thread before this one came here
+            if self._drained:
+                raise RuntimeError("the server has drained: make a new one")
             front.acceptor.start()
             while not self._stop and not self._signal:
-                front.turn(poll_interval)
+                self._turn(front, poll_interval)
                 self.service_actions()
             if not self._stop:
                 self._drain(front)
             self._stop = False
 
     def handle_request(self) -> None:
-        """Serve one connection to its end; `handle_timeout` if none comes within `timeout` seconds."""
-        if self._closed:
-            msg = "the server is closed"
-            raise RuntimeError(msg)
+        """Serve one connection to its end; `handle_timeout` if none comes within `timeout` seconds.
+
+        :meth:`shutdown` and :meth:`server_close` in another thread end it.
+        """
+        if self._closed or self._drained:
+            raise RuntimeError("the server is closed")
         limits = [limit for limit in (self.timeout, self.socket.gettimeout()) if limit]
         deadline = time.monotonic() + min(limits) if limits else float("inf")
+        core = self._core
         with self._running() as front:
-            self._core.attentive = True
-            front.acceptor.start(most=1)
-            core = self._core
-            before = core.accepted
-            while core.accepted == before and time.monotonic() < deadline:
-                front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
-            front.acceptor.stop()
-            if core.accepted == before:
-                self.handle_timeout()
-            while core.connections:
-                front.turn(TURN_SECONDS)
-            self._core.attentive = False
+            core.attentive = True
+            try:
+                front.acceptor.start(most=1)
+                before, started = core.accepted, time.monotonic()
+                while core.accepted == before and time.monotonic() < deadline and not self._stop:
+                    self._turn(front, min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
+                front.acceptor.stop()
+                if core.accepted == before and not self._stop:
+                    self.handle_timeout()
+                while front.keeper.holds_newer(started) and not self._stop:
+                    self._turn(front, TURN_SECONDS)
+            finally:
+                core.attentive = False
+                self._stop = False
 
     def shutdown(self) -> None:
         """End :meth:`serve_forever`. From the loop itself or from a handler it asks and returns (HS-9.4)."""
@@ -202,8 +213,9 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         if self._closed:
             return
         if threading.get_ident() == self._front_thread or current_exchange.get() is not None:
-            msg = "server_close() waits for handlers to end: call it after serve_forever(), not in a handler"
-            raise RuntimeError(msg)
+            raise RuntimeError(
+                "server_close() waits for handlers to end: call it after serve_forever(), not in a handler"
+            )
         self._closed = True
         self.shutdown()
         if self._front is not None:
@@ -226,13 +238,43 @@ class BoundedHTTPServer(ThreadingHTTPServer):
                 raise RuntimeError(msg)
             self._front_thread = threading.get_ident()
         try:
-            if self._front is None and not self._closed:
-                self._front = self._core.front = self._make_front()
-            yield self._front
+            with self._interrupt_deferred():
+                if self._front is None and not self._closed:
+                    self._front = self._core.front = self._make_front()
+                yield self._front
         finally:
             with self._state:
                 self._front_thread = None
                 self._state.notify_all()
+
+    @contextlib.contextmanager
+    def _interrupt_deferred(self) -> Iterator[None]:
+        """Let Ctrl-C raise between two turns of the loop, where every connection has its place; a second one at once.
+
+        Only where the program has left SIGINT as Python sets it, and the loop runs where signals arrive.
+        """
+        default = signal.default_int_handler
+        if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not default:
+            yield
+            return
+        signal.signal(signal.SIGINT, self._note_interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, default)
+
+    def _note_interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the standard signature)
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
+        if self._front is not None:
+            self._front.wake()
+
+    def _turn(self, front: Front, timeout: float) -> None:
+        front.turn(timeout)
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
 
     def _make_front(self) -> Front:
         if isinstance(self.socket, ssl.SSLSocket):
@@ -252,34 +294,37 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         deadline = time.monotonic() + core.limits.drain_timeout
         core.linger_until = deadline + LINGER_AT_END
         front.acceptor.start()
-        front.turn(0.0)
+        self._turn(front, 0.0)
         while front.keeper.busy and time.monotonic() < deadline:
-            front.turn(min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
+            self._turn(front, min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
             self.service_actions()
         front.refuse_bodies(time.monotonic())
         end = min(time.monotonic() + LINGER_AT_END, core.linger_until)
         while front.keeper.settling and time.monotonic() < end:
-            front.turn(0.05)
+            self._turn(front, 0.05)
         self._close_listener(front)
         self._drained = True
         self._tell_abandoned(front)
 
     def _close_listener(self, front: Front) -> None:
         """Answer whoever waits in the accept queue, close the listener, and answer whoever came in last."""
-        front.turn(0.0)
+        self._turn(front, 0.0)
+        closed = time.monotonic()
+        # Whoever is answered may come back at once: between the last accept and the close there must be no answer.
+        fresh = front.acceptor.accept(closed)
         front.acceptor.stop()
         self.socket.close()
-        closed = time.monotonic()
+        front.take_in(fresh, closed)
         keeper = front.keeper
         while (keeper.lingering or keeper.newcomers(closed - LAST_CALL)) and time.monotonic() < closed + LAST_CALL:
-            front.turn(0.05)
+            self._turn(front, 0.05)
 
     def _tell_abandoned(self, front: Front) -> None:
         abandoned = front.keeper.unfinished()
         if not abandoned:
             return
         requests = [connection.request for connection in abandoned if connection.request is not None]
-        names = ", ".join(f"{request.method} {request.path!r}" for request in requests[:5])
+        names = ", ".join(request_name(request) for request in requests[:5])
         more = f" and {len(requests) - 5} more" if len(requests) > 5 else ""  # noqa: PLR2004 (as above)
         self._core.abandoned += len(abandoned)
         self._core.log.write(
@@ -306,11 +351,15 @@ class BoundedWSGIServer(BoundedHTTPServer):
     def _make_application(self) -> Application:
         return self._runner
 
-    def server_activate(self) -> None:
-        """Listen, and tell the runner what it is called."""
-        super().server_activate()
-        secure = self._core.tls is not None or isinstance(self.socket, ssl.SSLSocket)
-        self._runner.bind(self.server_name, self.server_port, secure=secure)
+    def _make_front(self) -> Front:
+        front = super()._make_front()  # from here on it is known whether the listener speaks TLS
+        self._runner.bind(
+            self.server_name,
+            self.server_port,
+            secure=self._core.tls is not None,
+            multithread=not self.limits.serial,
+        )
+        return front
 
 
 def use_short_switch_interval() -> None:

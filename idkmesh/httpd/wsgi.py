@@ -61,15 +61,15 @@ class WSGIRunner:
         self.app = app
         self._environ: dict[str, Any] = {}
 
-    def bind(self, name: str, port: int, *, secure: bool) -> None:
-        """Tell the name and port that the server got, and whether it speaks TLS."""
+    def bind(self, name: str, port: int, *, secure: bool, multithread: bool) -> None:
+        """Tell the name and port that the server got, whether it speaks TLS, and whether it has workers."""
         self._environ = {
             "SCRIPT_NAME": "",
             "SERVER_NAME": name,
             "SERVER_PORT": str(port),
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": "https" if secure else "http",
-            "wsgi.multithread": True,
+            "wsgi.multithread": multithread,
             "wsgi.multiprocess": False,
             "wsgi.run_once": False,
             "wsgi.file_wrapper": FileWrapper,
@@ -95,10 +95,10 @@ def environ_of(exchange: Exchange, base: dict[str, Any]) -> dict[str, Any]:
     request = exchange.request
     environ = base.copy()
     path = request.path
-    if path.startswith("//"):  # an absolute URI to whoever puts it into a Location
-        path = "/" + path.lstrip("/")
     if "%" in path:
         path = str(unquote_to_bytes(path), "latin-1")
+    if path.startswith("//"):  # an absolute URI to whoever puts it into a Location
+        path = "/" + path.lstrip("/")
     environ["REQUEST_METHOD"] = request.method
     environ["PATH_INFO"] = path
     environ["QUERY_STRING"] = request.query
@@ -115,6 +115,8 @@ def environ_of(exchange: Exchange, base: dict[str, Any]) -> dict[str, Any]:
             key = "HTTP_" + key
         joint = "; " if key == "HTTP_COOKIE" else ", "
         environ[key] = environ[key] + joint + value if key in environ else value
+    if not request.target.startswith("/") and request.authority:
+        environ["HTTP_HOST"] = request.authority  # RFC 9112 3.2.2: the target's wins over the field
     return environ
 
 

@@ -100,14 +100,30 @@ def test_who_has_just_connected_is_answered(serve: Callable[..., Running]) -> No
     ended(here)
 
 
+LOADERS = 8
+
+
 def test_no_answer_is_lost_in_a_drain(serve: Callable[..., Running]) -> None:
-    """HS-9.3: under load each client gets a whole 200 or 503 or cannot connect any more; none is cut."""
+    """HS-9.3: under load each client gets a whole 200 or 503 or cannot connect any more; hardly one is cut.
+
+    A connection that the kernel completes between the last accept and the close cannot be told from a refused one: that
+    is a moment. Over many drains it is a few clients; any answer between the two makes it most of them.
+    """
+    results = [result for _ in range(15) for result in results_of_a_drain(serve)]
+    assert "200" in results
+    assert set(results) <= {"200", "503", "refused", "reset"}
+    ends = [result for result in results if result in {"refused", "reset"}]
+    assert len(ends) == 15 * LOADERS
+    assert ends.count("reset") <= len(ends) * 0.15
+
+
+def results_of_a_drain(serve: Callable[..., Running]) -> list[str]:
+    """Return what clients that ask without pause get until they cannot connect."""
     here = serve(max_concurrent_requests=4, listen_backlog=128)
     results: list[str] = []
-    stop = threading.Event()
 
     def load() -> None:
-        while not stop.is_set():
+        while True:
             try:
                 client = socket.create_connection(here.server.server_address, timeout=PATIENCE)
             except OSError:
@@ -122,19 +138,16 @@ def test_no_answer_is_lost_in_a_drain(serve: Callable[..., Running]) -> None:
                     return
             results.append(str(parse(raw).status) if raw else "empty")
 
-    threads = [threading.Thread(target=load) for _ in range(4)]
+    threads = [threading.Thread(target=load) for _ in range(LOADERS)]
     for thread in threads:
         thread.start()
-    time.sleep(0.2)
+    until(lambda: results.count("200") > LOADERS)
     here.server.request_drain(SIGTERM)
     ended(here)
-    stop.set()
+    here.server.server_close()
     for thread in threads:
         thread.join()
-    assert "200" in results
-    # A connection that the kernel completed between the last accept and the close cannot be told from a refused one.
-    assert results.count("reset") + results.count("empty") <= 4
-    assert set(results) <= {"200", "503", "refused", "reset"}
+    return results
 
 
 def test_stuck_handlers_are_abandoned(serve: Callable[..., Running]) -> None:
