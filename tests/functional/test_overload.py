@@ -81,6 +81,26 @@ def test_probes_in_a_drain(serve: Callable[..., Running]) -> None:
     assert here.ask().code == "shutting_down"
 
 
+def test_timeline_of_a_drain(serve: Callable[..., Running]) -> None:
+    """HS-9.1, HS-9.3, DRAIN-07: while a request is in flight readiness is 503 at once and liveness 200."""
+    here = serve(server_class=ProbedServer, drain_timeout=30)
+    held = here.connect(get("/wait"))
+    until(lambda: here.server.now_running == 1)
+    here.server.request_drain(15)
+    began = time.monotonic()
+    until(lambda: here.ask(get("/readyz")).status == 503)
+    assert time.monotonic() - began < 0.2
+    for _ in range(20):
+        assert here.ask(get("/livez")).status == 200
+        assert here.ask(get("/readyz")).status == 503
+        assert here.ask().code == "shutting_down"
+        time.sleep(0.01)
+    here.server.gate.set()
+    assert parse(read_to_end(held)).status == 200
+    here.thread.join(5)
+    assert not here.thread.is_alive()
+
+
 def test_overload_of_slow_handlers(serve: Callable[..., Running]) -> None:
     """HS-5.2, HS-5.6: of forty clients on two workers each gets a whole answer, 200 or 503; nobody is queued."""
     here = serve(max_concurrent_requests=2, listen_backlog=128)
