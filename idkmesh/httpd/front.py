@@ -357,8 +357,12 @@ class Front:
         """
         core = self._core
         while not core.budget.hold(connection, size):
+            if self._returned:  # what ended exchanges held is free
+                self._take_back(now)
+                continue
             reading = itertools.chain(self.keeper.held[State.READING_HEAD], self.keeper.held[State.READING_BODY])
-            charged = [other for other in reading if other.charged or other is connection]
+            charged = [other for other in reading if other.charged and other is not connection]
+            charged.append(connection)  # which is held nowhere where its head came at once
             victim = min(charged, key=lambda other: (other.progress_at, other.charged))
             core.limiter.count_denied(Denial.OVERLOADED)
             core.hit(Limit.BYTES, now)

@@ -18,7 +18,7 @@ from idkmesh.httpd import exchange as exchange_module
 from idkmesh.httpd import front as front_module
 from idkmesh.httpd import output as output_module
 from idkmesh.httpd.acceptor import PAUSE_SECONDS
-from idkmesh.httpd.connection import LINGER_SECONDS, State, body_deadline
+from idkmesh.httpd.connection import FREE_BYTES, LINGER_SECONDS, State, body_deadline
 from idkmesh.httpd.core import Core
 from idkmesh.httpd.deadlines import GRANULARITY
 from idkmesh.httpd.exchange import Exchange
@@ -258,18 +258,21 @@ def test_response_of_the_front_arrives(world: Callable[..., World]) -> None:
     client, connection = begin_large(here)
     assert connection.request is not None
     assert (connection.request.head, connection.request.fields, connection.request.path) == (b"", [], "/inline")
-    received = 0
+    received = b""
     while connection.state is State.WRITING:
-        received += len(read(client))
+        received += read(client)
         here.turn()
     while data := client.recv(1 << 20):
-        received += len(data)
-    assert received > 8_000_000
+        received += data
+    assert received.endswith(b"\r\n\r\n" + here.application.inline)
     assert connection.state is State.CLOSED
 
 
-def test_full_machine(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
-    """HS-4.8: EMFILE pauses the accepting, once told; lingering clients go; after the pause it goes on."""
+def test_full_machine(world: Callable[..., World], caplog: pytest.LogCaptureFixture) -> None:
+    """HS-4.8: EMFILE pauses the accepting, once told; lingering clients go; after the pause it goes on.
+
+    HS-13.2: those who go are counted, and no line says that max_connections was reached.
+    """
     here = world(max_body_bytes=10)
     here.connect(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
     here.turn()
@@ -295,6 +298,12 @@ def test_full_machine(world: Callable[..., World], monkeypatch: pytest.MonkeyPat
     here.turn(PAUSE_SECONDS)
     here.turn()
     assert b"200 OK" in read(client)
+    assert here.core.evicted == 1
+    assert here.core.crossed == 0
+    assert here.core.log.flush(5)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cannot accept a connection: Too many open files; trying again every {PAUSE_SECONDS} s"
+    ]
 
 
 @pytest.mark.parametrize("number", [errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
@@ -313,25 +322,58 @@ def test_kinds_of_full(world: Callable[..., World], number: int) -> None:
     assert not here.front.acceptor.paused
 
 
-def test_other_faults_of_accept(world: Callable[..., World]) -> None:
-    """HS-4.8: a client that has gone in the queue is passed over; any other error is a fault and propagates."""
+NEWCOMERS_OWN = (
+    "ECONNABORTED",
+    "EPROTO",
+    "EPERM",
+    "ENETDOWN",
+    "ENETUNREACH",
+    "EHOSTDOWN",
+    "EHOSTUNREACH",
+    "ENONET",
+    "ENOPROTOOPT",
+)
+
+
+class FailingAccept:
+    """Stands for accept(2): raises what it is given, then accepts."""
+
+    def __init__(self, here: World, *numbers: int) -> None:
+        self.errors = [OSError(number, os.strerror(number)) for number in numbers]
+        self.accept = here.front.acceptor._accept
+        cast("Any", here.front.acceptor)._accept = self
+
+    def __call__(self) -> Any:
+        if self.errors:
+            raise self.errors.pop()
+        return self.accept()
+
+
+@pytest.mark.parametrize("name", [name for name in NEWCOMERS_OWN if hasattr(errno, name)])
+def test_faults_of_the_newcomer(world: Callable[..., World], caplog: pytest.LogCaptureFixture, name: str) -> None:
+    """HS-4.8: a newcomer that failed in the queue is passed over in the same turn: no line, no pause, others served."""
     here = world()
-    accept = here.front.acceptor._accept
-    errors: list[OSError] = [ConnectionAbortedError(errno.ECONNABORTED, "aborted")]
-
-    def failing() -> Any:
-        if errors:
-            raise errors.pop()
-        return accept()
-
-    cast("Any", here.front.acceptor)._accept = failing
+    failing = FailingAccept(here, *[getattr(errno, name)] * 3)
     client = here.connect(GET)
+    here.front.turn(0.001)
+    assert failing.errors == []
+    assert here.core.accepted == 1
+    assert not here.front.acceptor.paused
     here.turn()
     assert b"200 OK" in read(client)
-    errors.append(OSError(errno.EBADF, "bad descriptor"))
+    assert here.core.log.flush(5)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("number", [errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EIO])
+def test_other_faults_of_accept(world: Callable[..., World], number: int) -> None:
+    """HS-4.8: an error that is neither the newcomer's nor a full machine's is a fault and propagates."""
+    here = world()
+    FailingAccept(here, number)
     here.connect(GET)
-    with pytest.raises(OSError, match="bad descriptor"):
+    with pytest.raises(OSError, match=os.strerror(number)):
         here.turn()
+    assert not here.front.acceptor.paused
 
 
 def test_accepts_are_bounded_a_turn(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,14 +495,66 @@ def test_denials_are_counted_once(world: Callable[..., World]) -> None:
     assert here.core.crossed == 1
 
 
-def test_wake_up(world: Callable[..., World]) -> None:
+def test_wake_up(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
     """HS-9.6: a wake-up ends a wait; many are one; after the end of the front it is no error."""
     here = world()
+    woken: list[bool] = []
+    select = here.front._selector.select
+
+    def noting(timeout: float | None = None) -> Any:
+        events = select(timeout)
+        woken.append(bool(events))
+        return events
+
+    monkeypatch.setattr(here.front._selector, "select", noting)
     for _ in range(5000):
         here.front.wake()
     here.front.turn(30.0)
+    here.front.turn(0.0)
     here.front.wake()
     here.front.turn(30.0)
+    here.front.turn(0.0)
+    assert woken == [True, False, True, False]
     here.front.close()
     here.front.wake()
+    assert here.front._wake_up.receiver.fileno() == -1
     here.front = Front(here.core, here.listener, here.application)
+
+
+HEAD_OF_60_KB = b"GET / HTTP/1.1\r\nHost: h\r\n" + b"X: %s\r\n" % (b"v" * 60_000) + b"\r\n"
+CHARGE = len(HEAD_OF_60_KB) - FREE_BYTES
+
+
+def test_heads_in_the_hands_of_workers_fill_the_budget(world: Callable[..., World]) -> None:
+    """HS-6.3: complete heads are charged until they are answered; one that finds no room is 503, whoever is reading."""
+    here = world(max_buffered_bytes=1024 * 1024, max_concurrent_requests=64)
+    room = 1024 * 1024 // CHARGE
+    clients = [here.connect(HEAD_OF_60_KB) for _ in range(room + 2)]
+    while here.core.accepted < room + 2:
+        here.front.turn(1.0)
+    here.front.turn(0.0)
+    assert here.core.budget.used == room * CHARGE
+    assert len(here.workers.tasks) == here.core.limiter.in_flight == room
+    assert here.core.limiter.statistics().overloaded_total == 2
+    here.turn()
+    answers = [read(client) for client in clients]
+    assert sum(b"200 OK" in answer for answer in answers) == room
+    assert sum(b"overloaded" in answer for answer in answers) == 2
+    assert here.core.budget.used == 0
+
+
+def test_what_ended_exchanges_held_is_free_at_once(world: Callable[..., World]) -> None:
+    """HS-6.3: nobody is refused for the bytes of requests that have been answered, though the front has yet to look."""
+    here = world(max_buffered_bytes=1024 * 1024, max_concurrent_requests=64)
+    room = 1024 * 1024 // CHARGE
+    for _ in range(room):
+        here.connect(HEAD_OF_60_KB)
+    while here.core.accepted < room:
+        here.front.turn(1.0)
+    here.front.turn(0.0)
+    here.workers.run()
+    assert here.core.budget.used == room * CHARGE
+    client = here.connect(HEAD_OF_60_KB)
+    here.turn()
+    assert b"200 OK" in read(client)
+    assert here.core.limiter.statistics().overloaded_total == 0
