@@ -8,7 +8,7 @@ import enum
 import os
 import time
 from logging import ERROR, WARNING
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.httpd.budget import ByteBudget
 from idkmesh.httpd.crossing import Crossing
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from idkmesh.httpd.front import Front
     from idkmesh.httpd.request_rules import Refusal, Request
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+
+
+COUNTED_ELSEWHERE: Final = frozenset({408, 503})
+"""Statuses that have counts of their own: `timed_out`, and the limiter's."""
 
 
 class Limit(enum.Enum):
@@ -153,8 +157,8 @@ class Core:
                 )
 
     def count_refusal(self, refusal: Refusal) -> None:
-        """Count an answer of the front that says no for another reason than the cap or a drain."""
-        if refusal.status != 503:  # noqa: PLR2004 (the limiter counts these)
+        """Count an answer of the front that says no for another reason than the cap, a drain or a deadline."""
+        if refusal.status not in COUNTED_ELSEWHERE:
             self.refused += 1
 
     @staticmethod

@@ -155,9 +155,14 @@ class Front:
         self.take_in(self.acceptor.accept(now), now)
 
     def take_in(self, fresh: list[Connection], now: float) -> None:
-        """Read what newcomers have sent, and hold those whose request is not complete."""
+        """Read what newcomers have sent, and hold those whose request is not complete.
+
+        Once this turn itself has taken the last slots, the others are read in the next: short handlers have ended by
+        then, and a burst is not refused for the sake of a turn that hands over at its end.
+        """
         for connection in fresh:
-            if connection.state is State.HANDSHAKE:
+            full = self._admitted and self._core.limiter.would_deny() is Denial.OVERLOADED
+            if full or connection.state is State.HANDSHAKE:
                 self.keeper.hold(connection, now + self._limits.request_timeout)
             else:
                 self._read_first(connection, now)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 
-_READ_BYTES = 4096
+_READ_BYTES = 64
 
 
 class WakeUp:
@@ -31,11 +32,8 @@ class WakeUp:
 
     def clear(self) -> None:
         """Take note. Read first, then clear the mark: the other way round a wake-up in between would be lost."""
-        try:
-            while len(self.receiver.recv(_READ_BYTES)) == _READ_BYTES:
-                pass
-        except BlockingIOError:
-            pass
+        with contextlib.suppress(BlockingIOError):
+            self.receiver.recv(_READ_BYTES)
         self._pending = False
 
     def close(self) -> None:

@@ -558,3 +558,16 @@ def test_what_ended_exchanges_held_is_free_at_once(world: Callable[..., World]) 
     here.turn()
     assert b"200 OK" in read(client)
     assert here.core.limiter.statistics().overloaded_total == 0
+
+
+def test_burst_of_short_requests(world: Callable[..., World]) -> None:
+    """HS-5.4: who comes in the same turn as those that take the last slots is judged in the next, and once only."""
+    here = world(max_concurrent_requests=2)
+    clients = [here.connect(GET) for _ in range(4)]
+    here.turn()
+    assert [b" 200 OK" in read(client) for client in clients] == [True] * 4
+    late = [here.connect(GET) for _ in range(5)]
+    here.front.turn(0.001)  # two are admitted, and nobody runs them
+    here.front.turn(0.001)
+    assert sorted(b" 503 " in read(client) for client in late) == [False, False, True, True, True]
+    here.workers.run()
