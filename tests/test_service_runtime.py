@@ -35,6 +35,7 @@ from idkmesh.service_runtime import (
     access_log_enabled,
     access_log_line,
     limits_document,
+    log_value,
     new_request_id,
     parse_setting,
     safe_request_id,
@@ -599,6 +600,26 @@ class TestRequestIds:
         """HS-12.2: read-only is said only of what is."""
         identity = ServiceIdentity(service="other", service_version="1", read_only=False)
         assert dict(service_headers(identity))["X-IDKMesh-Read-Only"] == "false"
+
+
+class TestLogValue:
+    @given(st.text())
+    def test_one_printable_line(self, text: str) -> None:
+        """HS-13.2: whatever a client sends is one printable line; printable text stays as it is."""
+        value = log_value(text)
+        assert value.isprintable()
+        if text.isprintable() and "\\" not in text and "'" not in text:
+            assert value == text
+
+    @pytest.mark.parametrize("length", [0, 1, 1023, 1024, 1025, 60_000])
+    def test_long_values_are_cut(self, length: int) -> None:
+        """HS-13.2: 1,024 characters of a value are told, and that there are more."""
+        text = "x" * length
+        assert log_value(text) == (text if length <= 1024 else "x" * 1024 + "...")
+
+    def test_escapes_count_as_what_they_escape(self) -> None:
+        """HS-13.2: the cut is before the escaping, so no escape is cut in two; a value is 10 KiB in a line at most."""
+        assert log_value("\U0010ffff" * 60_000) == "\\U0010ffff" * 1024 + "..."
 
 
 class TestAccessLog:

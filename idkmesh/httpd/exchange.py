@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import socket
 import ssl
 import struct
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Event
@@ -131,10 +132,14 @@ class Exchange:
         try:
             responder(self)  # type: ignore[misc]  # the front sets it before it admits
         except BaseException as error:  # noqa: BLE001 (a law of this module)
+            if self.output.forked:
+                _leave_child(error)
             if isinstance(error, KeyboardInterrupt):
                 self.interrupt = error
             self._fail()
         finally:
+            if self.output.forked:
+                _leave_child(None)
             self._end()
 
     def decline(self) -> None:
@@ -226,6 +231,17 @@ def close(connection: Connection) -> None:
     elif isinstance(sock, ssl.SSLSocket):
         tls.notify_close(sock)
     sock.close()
+
+
+def _leave_child(error: BaseException | None) -> NoReturn:
+    """End a child that a handler forked and that came back from it. Its parent has the connection and answers.
+
+    As on `ThreadingHTTPServer`, where the child has no other thread than the one that ends there.
+    """
+    failed = error is not None and not isinstance(error, SystemExit)
+    if failed:  # not by the log: a thread of the parent may have held its lock
+        os.write(2, f"in a forked child: {failure_line()}\n".encode())
+    os._exit(int(failed))
 
 
 def failure_line() -> str:

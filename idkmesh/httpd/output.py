@@ -16,6 +16,7 @@ import io
 import os
 import re
 import select
+import ssl
 import stat
 import tempfile
 import threading
@@ -65,7 +66,6 @@ class Output:
         "_chunks",
         "_connection",
         "_ended",
-        "_forked",
         "_head_done",
         "_lock",
         "_outbox",
@@ -74,6 +74,7 @@ class Output:
         "_timeout",
         "broken",
         "fault",
+        "forked",
         "left",
         "shared",
         "status",
@@ -91,7 +92,8 @@ class Output:
         self._outbox: Outbox | None = None
         self._head_done = False
         self._ended = False
-        self._forked = False
+        self.forked = False
+        """Whether this is a forked child's: what it writes goes to the descriptor, and the response is the parent's."""
         self.left = False
         """Whether a part of the response may be on its way: then no other response can take its place."""
         self.broken = False
@@ -114,7 +116,7 @@ class Output:
             return size
         with self._lock:
             if self.broken or self._ended:
-                if self._forked:
+                if self.forked:
                     return self._write_through(data)
                 self._refuse()
             if not self._chunks:
@@ -132,7 +134,7 @@ class Output:
         while view:
             try:
                 view = view[self._connection.sock.send(view) :]
-            except BlockingIOError:
+            except (BlockingIOError, ssl.SSLWantWriteError):
                 _wait_writable(self._connection.sock, self._timeout)
         return len(data)
 
@@ -191,7 +193,7 @@ class Output:
         :raises BrokenPipeError: the client has left.
         :raises TimeoutError: the client takes nothing; what it has not taken still goes out after the handler.
         """
-        if self._forked:
+        if self.forked:
             return
         with self._lock:
             if self.broken or self._ended:
@@ -216,7 +218,7 @@ class Output:
         What the child writes goes to the descriptor at once, as it does with the standard library.
         """
         self._lock = threading.Lock()
-        self._forked = self._ended = True
+        self.forked = self._ended = True
         self._chunks = []
         self._outbox = None
 
@@ -235,7 +237,7 @@ class Output:
 
         The descriptor is duplicated, so the caller may close the file at once. Returns the bytes taken.
         """
-        if not _is_plain_file(source):
+        if self.forked or not _is_plain_file(source):
             return None
         descriptor = source.fileno()
         status = os.fstat(descriptor)

@@ -265,6 +265,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
     def _note_interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the standard signature)
         if self._interrupted:
+            self._interrupted = False  # one exception for the two: the drain that follows is not to raise another
             raise KeyboardInterrupt
         self._interrupted = True
         if self._front is not None:

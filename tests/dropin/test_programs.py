@@ -242,6 +242,118 @@ def test_fork_in_a_handler(serve: Callable[..., Running]) -> None:
         assert answer.body == b"child,parent"
 
 
+def child_sends_a_file(handler: Any) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"not this, child,")
+        assert handler.request.sendfile(file, offset=10) == 6
+
+
+def child_copies_a_file(handler: Any) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"child,")
+        file.seek(0)
+        handler.copyfile(file, handler.wfile)
+
+
+def child_writes_a_file(handler: Any) -> None:
+    with handler.request.makefile("wb") as file:
+        file.write(b"child,")
+
+
+CHILD_WRITES: dict[str, Callable[[Any], Any]] = {
+    "wfile.write": lambda handler: handler.wfile.write(b"child,"),
+    "wfile.writelines": lambda handler: handler.wfile.writelines([b"chi", b"ld,"]),
+    "request.sendall": lambda handler: handler.request.sendall(b"child,"),
+    "connection.send": lambda handler: handler.connection.send(b"child,"),
+    "request.sendmsg": lambda handler: handler.request.sendmsg([b"chi", b"ld,"]),
+    "request.makefile": child_writes_a_file,
+    "request.sendfile": child_sends_a_file,
+    "copyfile": child_copies_a_file,
+}
+
+
+def in_child(handler: Any, work: Callable[[Any], Any]) -> int:
+    """Fork, do `work` in the child, and return its exit code, as programs do it that fork with care."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work(handler)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.parametrize("way", CHILD_WRITES)
+def test_forked_child_writes(serve: Callable[..., Running], way: str) -> None:
+    """HS-10.4: what a forked child writes in whatever way goes out though it leaves by os._exit; its parent goes on."""
+
+    class Forking(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\nparent,")
+            code = in_child(self, CHILD_WRITES[way])
+            self.wfile.write(b"parent again,")
+            self.request.sendall(b"%d" % code)
+
+    here = serve(Forking)
+    for _ in range(5):
+        answer = here.ask(get("/"))
+        assert answer.body == b"parent,child,parent again,0"
+        assert answer.fields["connection"] == "close"
+    assert here.log.lines == []
+
+
+def test_forked_child_writes_much(serve: Callable[..., Running]) -> None:
+    """HS-10.4: a child's large output through `wfile` is whole with a client that does not read at first."""
+
+    def step(handler: Any) -> None:
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        code = in_child(handler, lambda handler: handler.wfile.write(b"c" * 3_000_000))
+        handler.wfile.write(b"%d" % code)
+
+    here = serve(handler_of(step))
+    client = here.connect(get("/"), receive_buffer=4096)
+    threading.Event().wait(0.2)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    assert parse(read_to_end(client)).body == b"c" * 3_000_000 + b"0"
+
+
+LEAVES: dict[str, tuple[BaseException | None, int]] = {
+    "returns": (None, 0),
+    "exits": (SystemExit(7), 0),
+    "raises": (ValueError("in the child"), 1),
+}
+
+
+@pytest.mark.parametrize("serial", [False, True])
+@pytest.mark.parametrize("way", LEAVES)
+def test_forked_child_that_comes_back_ends(
+    serve: Callable[..., Running], capfd: pytest.CaptureFixture[str], way: str, serial: bool
+) -> None:
+    """HS-10.4: a child that leaves the handler is no second server: it ends, and cuts nothing that its parent sends."""
+    error, expected = LEAVES[way]
+
+    def step(handler: Any) -> None:
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\nparent,")
+        pid = os.fork()
+        if pid == 0:
+            handler.wfile.write(b"child,")
+            if error is not None:
+                raise error
+            return
+        handler.wfile.write(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    here = serve(handler_of(step), serial=serial)
+    for _ in range(2):
+        data, end = ending(here.connect(get("/")))
+        assert (parse(data).body, end) == (b"parent,child,%d" % expected, "eof")
+    assert here.log.lines == []
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2 * expected
+    assert all(line.startswith("in a forked child: ValueError: in the child at ") for line in lines)
+
+
 def test_forked_child_waits_for_no_thread_of_its_parent(serve: Callable[..., Running]) -> None:
     """HS-10.4: a lock that the front held at a fork would be held in the child for ever: the child has its own."""
 
@@ -1061,6 +1173,27 @@ def test_compressed_file_is_sent_as_read(serve: Callable[..., Running], folder: 
             return gzip.open(folder / "file.gz", "rb")
 
     assert serve_folder(serve, folder, Unpacking).ask(get("/")).body == content
+
+
+def test_copyfile_of_a_file_without_a_size(serve: Callable[..., Running]) -> None:
+    """HS-7.4: the kernel's own files do not tell their size: `copyfile` and `sendfile` read them."""
+    path = Path("/proc/version")
+    if not path.exists():
+        pytest.skip("this system has no /proc/version")
+
+    class Kernel(Files):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with path.open("rb") as file:
+                if self.path == "/copy":
+                    self.copyfile(file, self.wfile)
+                else:
+                    assert self.request.sendfile(file) > 0
+
+    here = serve(Kernel)
+    for target in ("/copy", "/send"):
+        assert here.ask(get(target)).body == path.read_bytes() != b""
 
 
 def test_copyfile_of_a_program(serve: Callable[..., Running], folder: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import types
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import demo_app
 from wsgiref.validate import validator
@@ -25,7 +26,6 @@ from tests.functional.tls_support import client_context, server_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from tests.functional.support import Answer, Running
 
@@ -113,10 +113,14 @@ def test_environment_is_complete(serve_app: Serve) -> None:
         ("http://h//a", "/a", ""),
         ("/%zz%4", "/%zz%4", ""),
         ("/%00", "/\0", ""),
+        ("/%2Fevil.com/", "/evil.com/", ""),
+        ("/%2f%2F/evil.com", "/evil.com", ""),
+        ("http://h/%2Fevil.com/", "/evil.com/", ""),
+        ("/a/%2Fb", "/a//b", ""),
     ],
 )
 def test_path_and_query(serve_app: Serve, target: str, path: str, query: str) -> None:
-    """HS-10.3: the path is decoded once, never begins with two slashes of the target, and has no query."""
+    """HS-10.3: the path is decoded once, never begins with two slashes, escaped ones included, and has no query."""
     environ = environ_for(serve_app, get(target))
     assert (environ["PATH_INFO"], environ["QUERY_STRING"]) == (path, query)
 
@@ -143,6 +147,44 @@ def test_tls_is_told(serve_app: Serve) -> None:
         assert parse(read_to_end(client)).body == b"secure"
     assert isinstance(here.core.tls, ssl.SSLContext)
     assert here.server._runner._environ["wsgi.url_scheme"] == "https"
+
+
+def scheme_app(environ: Environ, start_response: StartResponse) -> list[bytes]:
+    start_response("200 OK", [])
+    return [environ["wsgi.url_scheme"].encode()]
+
+
+def test_tls_of_a_wrapped_listener_is_told(serve_app: Serve) -> None:
+    """HS-11.1: the scheme is https too where the program wraps the listening socket after construction."""
+
+    def wrap(server: Any) -> None:
+        server.socket = server_context().wrap_socket(server.socket, server_side=True)
+
+    here = serve_app(scheme_app, prepare=wrap)
+    with client_context().wrap_socket(here.connect(), server_hostname="127.0.0.1") as client:
+        client.sendall(get("/"))
+        assert parse(read_to_end(client)).body == b"https"
+
+
+def test_serial_profile_is_told(serve_app: Serve) -> None:
+    """HS-2.8: without workers the application is never called by two threads at once, and is told so."""
+    assert environ_for(serve_app, get("/"), serial=True)["wsgi.multithread"] is False
+
+
+@pytest.mark.parametrize(
+    ("head", "host"),
+    [
+        (b"GET http://target.example:8080/a HTTP/1.1\r\nHost: field.example\r\n\r\n", "target.example:8080"),
+        (b"GET https://target.example HTTP/1.1\r\nHost: field.example\r\n\r\n", "target.example"),
+        (b"GET http://target.example/ HTTP/1.0\r\n\r\n", "target.example"),
+        (b"GET /http://target.example/ HTTP/1.1\r\nHost: field.example\r\n\r\n", "field.example"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: field.example\r\n\r\n", "field.example"),
+        (b"GET / HTTP/1.0\r\n\r\n", None),
+    ],
+)
+def test_host(serve_app: Serve, head: bytes, host: str | None) -> None:
+    """RFC 9112 3.2.2, HS-10.1: the authority of an absolute-form target takes the place of the Host field."""
+    assert environ_for(serve_app, head).get("HTTP_HOST") == host
 
 
 # --- the validator ----------------------------------------------------------------------------------------------------
@@ -554,6 +596,15 @@ def spooled(memory: int) -> Any:
 def test_file_wrapper_of_what_is_no_file(serve_app: Serve, make: Callable[[], Any], expected: bytes) -> None:
     """PEP 3333: whatever has `read` can be wrapped."""
     assert ask(serve_app, file_app(make)).body == expected
+
+
+def test_file_wrapper_of_a_file_without_a_size(serve_app: Serve) -> None:
+    """HS-7.4: the kernel's own files do not tell their size: they are read."""
+    path = Path("/proc/version")
+    if not path.exists():
+        pytest.skip("this system has no /proc/version")
+    answer = ask(serve_app, file_app(lambda: opened(path)))
+    assert answer.body == path.read_bytes() != b""
 
 
 # --- applications that people have ------------------------------------------------------------------------------------

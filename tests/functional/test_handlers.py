@@ -14,6 +14,7 @@ import pytest
 
 from idkmesh.httpd import output as output_module
 from tests.functional.support import (
+    PATIENCE,
     Site,
     SiteServer,
     abort,
@@ -203,11 +204,14 @@ def test_much_output_leaves_at_once(serve: Callable[..., Running]) -> None:
     """HS-7.3: output beyond 64 KiB does not wait for the handler's end."""
     here = serve(Progress)
     client = here.connect(get("/much"))
-    received = 0
-    while received < 4 * 65_536:
-        received += len(client.recv(65_536))
+    received = b""
+    while not received.endswith(b"m" * 4 * 65_536):
+        piece = client.recv(65_536)
+        assert piece, len(received)
+        received += piece
+    assert here.server.now_running == 1
     here.server.gate.set()
-    read_to_end(client)
+    assert read_to_end(client) == b""
 
 
 def test_interim_response_leaves_and_the_final_one_closes(serve: Callable[..., Running]) -> None:
@@ -344,13 +348,18 @@ def test_endless_response_read_too_slowly(serve: Callable[..., Running], monkeyp
     monkeypatch.setattr(output_module, "MINIMUM_WRITE_RATE", 1e9)
     here = serve(Spooling, max_concurrent_requests=1, request_timeout=0.4)
     client = here.connect(get("/endless"))
-    while "ended: BrokenPipeError" not in here.server.calls:
+    end, ends = "", time.monotonic() + PATIENCE
+    while not end and time.monotonic() < ends:
         try:
-            client.recv(16_384)
-        except OSError:
-            break
-        time.sleep(0.01)
+            end = "" if client.recv(16_384) else "eof"
+        except ConnectionResetError:
+            end = "reset"
+        time.sleep(0.01)  # it never stalls
+    assert end == "reset"
+    until(lambda: "ended: BrokenPipeError" in here.server.calls)
     until(lambda: here.server.usage().in_flight == 0)
+    assert here.ask().status == 200
+    assert here.log.lines == []
 
 
 def test_full_temporary_directory(serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,9 +383,11 @@ def test_client_that_resets_a_spooled_response(serve: Callable[..., Running]) ->
     before = open_descriptors()
     client = here.connect(get("/large?9000000"), receive_buffer=4096)
     here.wait_for_state("writing", 1)
+    assert open_descriptors() > before
     abort(client)
     here.wait_for_state("writing", 0)
     until(lambda: open_descriptors() <= before)
+    assert here.log.lines == []
 
 
 class Child(Site):

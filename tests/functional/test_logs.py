@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.functional.support import GET, Site, ending, get, parse, post, read_to_end, until
+from tests.functional.support import GET, PATIENCE, Site, ending, get, parse, post, read_to_end, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,6 +173,35 @@ def test_what_cannot_work_is_told_once(serve: Callable[..., Running]) -> None:
         assert here.ask(get("/keep")).fields["connection"] == "close"
     until(lambda: here.log.lines)
     assert len(here.log.about("keep-alive")) == 1
+
+
+class Stuck(Site):
+    """Fails, or holds its client until the gate opens, whatever the path."""
+
+    def do_GET(self) -> None:
+        server: Any = self.server
+        server.running(1)
+        assert server.gate.wait(PATIENCE)
+        raise ValueError(self.path)
+
+
+def test_what_clients_send_is_cut_in_lines(serve: Callable[..., Running]) -> None:
+    """HS-13.2, HS-9.2: a path of 60,000 bytes is 1,024 of them in the line of an abandoned and of a failed request."""
+    here = serve(Stuck, drain_timeout=0.1)
+    path = "/" + "p" * 60_000
+    cut = f"GET '{path[:1024]}...'"
+    client = here.connect(get(path, "X-Request-ID: id-1"))
+    until(lambda: here.server.now_running == 1)
+    here.server.request_drain(15)
+    here.thread.join(PATIENCE)
+    here.server.gate.set()
+    ending(client)
+    until(lambda: len(here.log.lines) == 2)
+    (abandoned,) = here.log.about("abandoned")
+    assert abandoned.endswith(f"and were abandoned: {cut}")
+    (failed,) = here.log.about("ValueError")
+    assert failed.startswith(f"ValueError: {path[:1024]}... at ")
+    assert failed.endswith(f"answering {cut} (request id-1)")
 
 
 def test_no_line_for_hostile_clients(serve: Callable[..., Running]) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from idkmesh.httpd.connection import FREE_BYTES
 from idkmesh.httpd.crossing import QUIET_SECONDS
 from idkmesh.httpd.responses import Response
 from tests.functional.support import (
@@ -198,15 +199,47 @@ def test_heads_are_on_the_budget(serve: Callable[..., Running]) -> None:
 
 
 def test_heads_stay_on_the_budget_while_bodies_are_read(serve: Callable[..., Running]) -> None:
-    """HS-6.3: a head that is kept while its body is awaited is charged too."""
+    """HS-6.3: a head that is kept while its body is awaited is charged too, and given back with its answer."""
     here = serve(max_buffered_bytes=1024 * 1024)
     head = post("/echo", 10, *(f"X{at}: {'v' * 50_000}" for at in range(4)))
     clients = [here.connect(head + b"1") for _ in range(8)]
-    refused = [client for client in clients if here.core.budget.used <= 1024 * 1024]
-    until(lambda: here.server.usage().overloaded_total == 3)
+    until(lambda: sum(map(readable, clients)) == 3)
+    refused = [client for client in clients if readable(client)]
     assert here.held("reading_body") == 5
-    assert 5 * 190_000 < here.core.budget.used <= 1024 * 1024
-    assert refused
+    assert here.core.budget.used == 5 * (len(head) + 1 - FREE_BYTES)
+    assert {parse(read_to_end(client)).code for client in refused} == {"overloaded"}
+    assert here.server.usage().overloaded_total == 3
+    for client in clients:
+        if client not in refused:
+            client.sendall(b"234567890")
+            assert parse(read_to_end(client)).body == b"1234567890"
+    until(lambda: here.core.budget.used == 0)
+
+
+def test_heads_are_on_the_budget_while_requests_are_handled(serve: Callable[..., Running]) -> None:
+    """HS-6.3: eight heads of 60 KB in workers' hands are charged, the 8 KiB of each left out, and then given back."""
+    here = serve(max_concurrent_requests=8)
+    head = get("/wait", f"X: {'v' * 60_000}")
+    clients = [here.connect(head) for _ in range(8)]
+    until(lambda: here.server.now_running == 8)
+    assert here.core.budget.used == 8 * (len(head) - FREE_BYTES)
+    here.server.gate.set()
+    assert {parse(read_to_end(client)).body for client in clients} == {b"waited"}
+    until(lambda: here.core.budget.used == 0)
+
+
+def test_heads_of_handled_requests_leave_no_room(serve: Callable[..., Running]) -> None:
+    """HS-6.3: where they have filled the budget a further large head is 503, and a small request is served."""
+    here = serve(max_buffered_bytes=1024 * 1024, max_concurrent_requests=64, listen_backlog=64)
+    head = get("/wait", f"X: {'v' * 60_000}")
+    room = 1024 * 1024 // (len(head) - FREE_BYTES)
+    clients = [here.connect(head) for _ in range(room)]
+    until(lambda: here.server.now_running == room)
+    for _ in range(3):
+        assert here.ask(head).code == "overloaded"
+        assert here.ask().status == 200
+    here.server.gate.set()
+    assert {parse(read_to_end(client)).body for client in clients} == {b"waited"}
 
 
 def test_responses_are_on_the_budget(serve: Callable[..., Running]) -> None:

@@ -259,13 +259,29 @@ def test_refused_upload_over_tls(secure: Callable[..., Running]) -> None:
 
 
 class Peer(Site):
-    def at_peer(self) -> None:
-        self.answer(str(self.connection.version()).encode())
+    def at_facts(self) -> None:
+        connection: Any = self.connection
+        real = connection.exchange.connection.sock
+        assert connection.context is real.context
+        facts = [connection.version(), connection.cipher(), connection.getpeercert(), connection.server_side]
+        assert facts == [real.version(), real.cipher(), None, True]
+        self.answer(str(connection.version()).encode())
+
+    def at_others(self) -> None:
+        connection: Any = self.connection
+        names = ("write", "read", "unwrap", "do_handshake", "pending", "verify_client_post_handshake", "_sslobj")
+        self.answer(",".join(name for name in names if not hasattr(connection, name)).encode())
 
 
 def test_handler_sees_tls(secure: Callable[..., Running]) -> None:
-    """HS-10.4: what only a TLS socket has is there for a handler."""
-    assert ask(secure(Peer), get("/peer")).body.startswith(b"TLSv1")
+    """HS-10.4, HS-10.7: what tells of a TLS connection is there for a handler."""
+    assert ask(secure(Peer), get("/facts")).body.startswith(b"TLSv1")
+
+
+def test_handler_cannot_get_past_its_output(secure: Callable[..., Running]) -> None:
+    """HS-10.7: what would read or write beside the replayed request and the response is an AttributeError."""
+    expected = b"write,read,unwrap,do_handshake,pending,verify_client_post_handshake,_sslobj"
+    assert ask(secure(Peer), get("/others")).body == expected
 
 
 @pytest.fixture

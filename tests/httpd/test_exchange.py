@@ -16,7 +16,13 @@ from idkmesh.httpd.core import Core
 from idkmesh.httpd.exchange import Exchange, close, current_exchange, failure_line, input_waits
 from idkmesh.httpd.request_rules import HeadLimits, Request, read_head
 from idkmesh.httpd.responses import Response
-from idkmesh.service_runtime import Admission, DoubleReleaseError, ServiceIdentity, ServiceLimits
+from idkmesh.service_runtime import (
+    MAX_LOGGED_CHARACTERS,
+    Admission,
+    DoubleReleaseError,
+    ServiceIdentity,
+    ServiceLimits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -230,6 +236,30 @@ def test_failure_outside_of_an_exchange() -> None:
     assert failure_line().startswith("error: ")
 
 
+def test_failure_line_is_cut(run: Callable[..., Made]) -> None:
+    """HS-13.2, HS-7.6: method, path and message are each cut to 1,024 characters, however long a client makes them."""
+
+    def fail(exchange: Exchange) -> None:
+        raise ValueError("m" * 60_000)
+
+    made = run(fail, b"%s /%s HTTP/1.1\r\nHost: h\r\nX-Request-ID: id-1\r\n\r\n" % (b"M" * 20_000, b"p" * 40_000))
+    (line,) = made.server.errors
+    assert line.startswith("ValueError: " + "m" * MAX_LOGGED_CHARACTERS + "... at ")
+    request = f"{'M' * MAX_LOGGED_CHARACTERS}... '/{'p' * (MAX_LOGGED_CHARACTERS - 1)}...' (request id-1)"
+    assert line.endswith(f", answering {request}")
+
+
+def test_interrupt_is_kept(run: Callable[..., Made]) -> None:
+    """HS-9.4: Ctrl-C in a handler is kept for whoever runs it on the main thread; other exceptions are not."""
+    interrupt = KeyboardInterrupt()
+
+    def fail(exchange: Exchange) -> None:
+        raise interrupt if exchange.request.method == "GET" else SystemExit
+
+    assert run(fail).exchange.interrupt is interrupt
+    assert run(fail, HEAD.replace(b"GET", b"PUT")).exchange.interrupt is None
+
+
 def test_input_waits() -> None:
     """HS-4.6: bytes that nobody read, an end, a reset, and TLS, which always has its close_notify."""
     near, far = socket.socketpair()
@@ -252,6 +282,7 @@ def test_closing_a_cut_response_that_is_gone_already() -> None:
     connection.cut = True
     near.close()
     close(connection)
+    assert connection.sock.fileno() == -1
     far.close()
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import socket
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +19,6 @@ from idkmesh.httpd.output import FLUSH_BYTES, FLUSH_SECONDS, MEMORY_BYTES, Outpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 HEAD = b"HTTP/1.1 200 OK\r\nServer: s\r\n\r\n"
 
@@ -223,6 +224,64 @@ def test_what_is_no_regular_file(made: Made) -> None:
         assert made.output.send_file(file) is None
     with open("/dev/null", "rb") as device:  # noqa: PTH123 - a device, whose name is the point
         assert made.output.send_file(device) is None
+
+
+def test_file_that_does_not_tell_its_size(made: Made) -> None:
+    """HS-7.4: the kernel's own files are regular and 0 bytes long: what they hold is read, so the caller does it."""
+    path = Path("/proc/version")
+    if not path.exists():
+        pytest.skip("this system has no /proc/version")
+    with path.open("rb") as file:
+        assert made.output.send_file(file) is None
+        assert file.read()
+    assert made.output._outbox is None
+
+
+def test_forked_child_writes_to_the_descriptor(made: Made, tmp_path: Path) -> None:
+    """HS-10.4: a forked child sends nothing of its parent's, and what it writes itself is on the wire at once."""
+    (tmp_path / "file").write_bytes(b"content")
+    made.output.write(HEAD + b"of the parent")
+    lock = made.output._lock
+    with lock:  # as a thread of the parent may have held it
+        made.output.disown()
+        assert made.output.write(b"of the child") == 12
+        made.output.flush()
+        made.output.flush_if_old(1e9)
+        with (tmp_path / "file").open("rb") as file:
+            assert made.output.send_file(file) is None
+    assert made.arrived() == b"of the child"
+    assert made.output.settle() == b""
+
+
+def test_forked_child_waits_for_room(made: Made) -> None:
+    """HS-10.4: a socket that does not block and has no room makes a child wait, not lose anything."""
+    made.output.disown()
+    received = bytearray()
+
+    def read() -> None:
+        while len(received) < 3_000_000:
+            received.extend(made.far.recv(1 << 18))
+
+    thread = threading.Thread(target=read)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            made.connection.sock.send(b"0" * 65_536)
+    data = b"".join(b"%08d" % number for number in range(375_000))
+    thread.start()
+    assert made.output.write(data) == 3_000_000
+    made.connection.sock.shutdown(socket.SHUT_WR)
+    thread.join()
+    while piece := made.far.recv(1 << 18):
+        received.extend(piece)
+    assert received.endswith(data)
+
+
+def test_forked_child_whose_client_has_left(made: Made) -> None:
+    """HS-4.7, HS-10.4: a child learns of a client that has left as its parent would."""
+    made.output.disown()
+    made.far.close()
+    with pytest.raises(OSError, match="pipe"):
+        made.output.write(b"for nobody")
 
 
 def test_client_that_has_left(made: Made) -> None:
