@@ -1,7 +1,9 @@
 """IDKMesh tells the truth about a node, and serves it safely."""
 
 import importlib
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
+"""As type checkers know it. The module that has it takes milliseconds, in which a signal meets no handler of ours."""
 
 __version__ = "0.1.0"
 
