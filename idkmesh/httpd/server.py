@@ -217,15 +217,17 @@ class BoundedHTTPServer(ThreadingHTTPServer):
                 "server_close() waits for handlers to end: call it after serve_forever(), not in a handler"
             )
         self._closed = True
-        self.shutdown()
-        if self._front is not None:
-            if not self._drained:
+        try:
+            self.shutdown()
+            if self._front is not None and not self._drained:
                 with self._running() as front:
                     self._drain(front)
-            self._front.close()
-        self._core.workers.close(timeout=1.0)
-        self._core.log.close(timeout=1.0)
-        socketserver.TCPServer.server_close(self)
+        finally:  # Ctrl-C may end the drain
+            if self._front is not None:
+                self._front.close()
+            self._core.workers.close(timeout=1.0)
+            self._core.log.close(timeout=1.0)
+            socketserver.TCPServer.server_close(self)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,19 @@ import pytest
 
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.service_runtime import ServiceLimits
-from tests.functional.support import GET, PATIENCE, Site, SiteServer, get, parse, post, read_to_end, running, until
+from tests.functional.support import (
+    GET,
+    PATIENCE,
+    Site,
+    SiteServer,
+    closed_by_peer,
+    get,
+    parse,
+    post,
+    read_to_end,
+    running,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +42,11 @@ def ask(address: Any, data: bytes = GET) -> bytes:
         client.connect(address)
         client.sendall(data)
         return read_to_end(client)
+
+
+def address_of(server: Any) -> tuple[str, int]:
+    host, port = server.server_address
+    return host, port
 
 
 def in_background(function: Callable[[], Any]) -> threading.Thread:
@@ -80,6 +97,105 @@ def test_handle_request_after_serving() -> None:
         server.timeout = 0.1
         server.handle_request()
         assert server.timeouts == 1
+
+
+def when_running(server: Counting, step: Callable[[], Any], accepted: int = 0) -> threading.Thread:
+    """Do `step` in another thread once this one's loop runs and has accepted so many connections."""
+
+    def wait_and_do() -> None:
+        until(lambda: server._front_thread is not None and server._core.accepted == accepted)
+        step()
+
+    return in_background(wait_and_do)
+
+
+def test_handle_request_ends_with_shutdown() -> None:
+    """HS-9.4, HS-10.2: shutdown() in another thread ends handle_request() while nobody comes; the next one serves."""
+    with Counting(("127.0.0.1", 0), Site) as server:
+        for _ in range(3):
+            stopper = when_running(server, server.shutdown)
+            server.handle_request()
+            stopper.join(PATIENCE)
+            assert not stopper.is_alive()
+        assert server.timeouts == 0
+        assert not server._core.attentive
+        client = in_background(lambda: ask(server.server_address))
+        server.handle_request()
+        client.join(PATIENCE)
+        assert server.calls == ["GET /"]
+
+
+def test_shutdown_leaves_the_connection_of_handle_request_open() -> None:
+    """HS-9.4: shutdown() ends handle_request() though its client is silent; that one is served by the next loop."""
+    with Counting(("127.0.0.1", 0), Site) as server, socket.create_connection(address_of(server)) as client:
+        client.settimeout(PATIENCE)
+        stopper = when_running(server, server.shutdown, accepted=1)
+        server.handle_request()
+        stopper.join(PATIENCE)
+        assert server._core.connections == 1
+        loop = in_background(server.serve_forever)
+        client.sendall(GET)
+        assert parse(read_to_end(client)).status == 200
+        server.shutdown()
+        loop.join(PATIENCE)
+
+
+def test_handle_request_ends_with_server_close() -> None:
+    """HS-9.5, HS-10.2: server_close() in another thread ends handle_request(); a further one is told that."""
+    with Counting(("127.0.0.1", 0), Site) as server:
+        closer = when_running(server, server.server_close)
+        server.handle_request()
+        closer.join(PATIENCE)
+        assert not closer.is_alive()
+        assert server.timeouts == 0
+        with pytest.raises(RuntimeError, match="the server is closed"):
+            server.handle_request()
+
+
+def test_handle_request_does_not_wait_for_older_connections() -> None:
+    """HS-10.2: a silent connection that is there already keeps handle_request() from neither serving nor ending."""
+    with (
+        Counting(("127.0.0.1", 0), Site) as server,
+        socket.create_connection(address_of(server)) as silent,
+        socket.create_connection(address_of(server)) as client,
+    ):
+        loop = when_running(server, server.shutdown, accepted=1)
+        server.handle_request()
+        loop.join(PATIENCE)
+        client.settimeout(PATIENCE)
+        client.sendall(GET)
+        server.handle_request()
+        assert parse(read_to_end(client)).status == 200
+        assert server._core.connections == 1
+        assert not closed_by_peer(silent)
+        assert not server._core.attentive
+
+
+def test_handle_request_leaves_no_attention_behind() -> None:
+    """HS-10.2: a handle_timeout() that raises ends handle_request(), and later loops are woken no more than before."""
+
+    class Raising(SiteServer):
+        def handle_timeout(self) -> None:
+            raise LookupError("nobody came")
+
+    with Raising(("127.0.0.1", 0), Site) as server:
+        server.timeout = 0.01
+        with pytest.raises(LookupError, match="nobody came"):
+            server.handle_request()
+        assert not server._core.attentive
+        assert server._front_thread is None
+
+
+def test_no_loop_after_a_drain() -> None:
+    """HS-9.3: a drain has closed the listener: a further loop is refused with a reason, and closing still works."""
+    with Counting(("127.0.0.1", 0), Site) as server:
+        server.request_drain(15)
+        server.serve_forever()
+        with pytest.raises(RuntimeError, match="the server has drained: make a new one"):
+            server.serve_forever()
+        with pytest.raises(RuntimeError, match="the server is closed"):
+            server.handle_request()
+        assert server._front_thread is None
 
 
 def test_context_manager_closes() -> None:
@@ -246,9 +362,13 @@ def test_serial_profile(serve: Callable[..., Running]) -> None:
 def test_serial_profile_in_the_main_thread() -> None:
     """HS-2.8, HS-9.5: a serial server that has run a handler in this very thread can be closed by it."""
     with SiteServer(("127.0.0.1", 0), Site, limits=ServiceLimits(serial=True)) as server:
-        client = in_background(lambda: ask(server.server_address))
+        answers: list[bytes] = []
+        client = in_background(lambda: answers.append(ask(server.server_address)))
         server.handle_request()
         client.join(PATIENCE)
+        assert server.usage().admitted_total == 1
+    assert parse(answers[0]).status == 200
+    assert server.fileno() == -1
 
 
 def test_serial_profile_survives_failing_handlers(serve: Callable[..., Running]) -> None:
