@@ -29,7 +29,7 @@ from tests.functional.support import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.functional.support import Running
 
@@ -68,50 +68,83 @@ server.server_close()
 """
 
 
-def test_out_of_descriptors() -> None:
+class Elsewhere:
+    """A server in a process of its own, with limits of its own, and the clients of a test."""
+
+    def __init__(self, program: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        self.clients: list[socket.socket] = []
+        self.port, *self.figures = map(int, self.line().split())
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("1")
+        self.process.stdin.flush()
+
+    def connect(self, data: bytes = b"", *, receive_buffer: int = 0) -> socket.socket:
+        client = socket.socket()
+        self.clients.append(client)
+        if receive_buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        client.settimeout(PATIENCE)
+        client.connect(("127.0.0.1", self.port))
+        client.sendall(data)
+        return client
+
+    def end(self) -> str:
+        """Let the process end; return its standard error."""
+        _, error = self.process.communicate("1", timeout=PATIENCE)
+        return error
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Callable[..., Elsewhere]]:
+    started: list[Elsewhere] = []
+
+    def start(*arguments: str) -> Elsewhere:
+        started.append(Elsewhere(*arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def test_out_of_descriptors(elsewhere: Callable[..., Elsewhere]) -> None:
     """HS-4.8: EMFILE is one log line and a pause: existing connections go on, no processor burns, and all recover."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", FULL_MACHINE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    clients: list[socket.socket] = []
-    try:
-        port = int(process.stdout.readline())
-
-        def connect(data: bytes) -> socket.socket:
-            client = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-            clients.append(client)
-            client.sendall(data)
-            return client
-
-        first = connect(GET[:9])
-        time.sleep(0.1)
-        held = [connect(b"") for _ in range(60)]
-        waiting = connect(GET)
-        time.sleep(0.3)
-        process.stdin.write("1")
-        process.stdin.flush()
-        burnt = float(process.stdout.readline())
-        assert not readable(waiting)
-        first.sendall(GET[9:])
-        assert parse(read_to_end(first)).body == b"done"
-        for client in held:
-            client.close()
-        assert parse(read_to_end(waiting)).body == b"done"
-        with connect(GET) as another:
-            assert parse(read_to_end(another)).body == b"done"
-        _, error = process.communicate("2", timeout=PATIENCE)
-    finally:
-        for client in clients:
-            client.close()
-        process.kill()
-        process.communicate()
+    there = elsewhere(FULL_MACHINE)
+    first = there.connect(GET[:9])
+    time.sleep(0.1)
+    held = [there.connect() for _ in range(60)]
+    waiting = there.connect(GET)
+    time.sleep(0.3)
+    there.go_on()
+    burnt = float(there.line())
+    assert not readable(waiting)
+    first.sendall(GET[9:])
+    assert parse(read_to_end(first)).body == b"done"
+    for client in held:
+        client.close()
+    assert parse(read_to_end(waiting)).body == b"done"
+    assert parse(read_to_end(there.connect(GET))).body == b"done"
+    error = there.end()
     assert burnt < 0.1
     assert error.count("\n") == 1
     assert error.startswith("cannot accept a connection: Too many open files")
@@ -138,42 +171,19 @@ server.server_close()
 """
 
 
-def test_no_lock_out_by_readers_of_files(tmp_path: Path) -> None:
+def test_no_lock_out_by_readers_of_files(elsewhere: Callable[..., Elsewhere], tmp_path: Path) -> None:
     """HS-4.8, HS-8.3: slow readers that use up the descriptors, two each, give way to who comes."""
     (tmp_path / "large").write_bytes(bytes(10_000_000))
     (tmp_path / "small").write_bytes(b"small")
-    process = subprocess.Popen(
-        [sys.executable, "-c", FILE_SERVER, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert process.stdout is not None
-    clients: list[socket.socket] = []
-    try:
-        port, most = map(int, process.stdout.readline().split())
-        assert most > 60
-        for _ in range(60):
-            client = socket.socket()
-            clients.append(client)
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            client.settimeout(PATIENCE)
-            client.connect(("127.0.0.1", port))
-            client.sendall(get("/large"))
-            time.sleep(0.005)
-        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as newcomer:
-            newcomer.sendall(get("/small"))
-            assert parse(read_to_end(newcomer)).body == b"small"
-        for client in clients:
-            client.close()
-        _, error = process.communicate("1", timeout=PATIENCE)
-    finally:
-        for client in clients:
-            client.close()
-        process.kill()
-        process.communicate()
+    there = elsewhere(FILE_SERVER, str(tmp_path))
+    assert there.figures == [72]
+    for _ in range(60):
+        there.connect(get("/large"), receive_buffer=4096)
+        time.sleep(0.005)
+    assert parse(read_to_end(there.connect(get("/small")))).body == b"small"
+    for client in there.clients:
+        client.close()
+    error = there.end()
     assert error.startswith("max_connections (72) is reached: connections give way to newcomers\n")
     assert "cannot accept" not in error
 
