@@ -435,6 +435,24 @@ def test_cgi(serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> 
 # --- the socket -------------------------------------------------------------------------------------------------------
 
 
+REPLAYED: dict[str, Any] = {
+    "peek": b"POS",
+    "recv": b"POST",
+    "from": b" /",
+    "into": (4, b" HTT"),
+    "some": (2, b"P/TT"),
+    "from into": (1, b"1/TT"),
+    "message": b".1",
+    "message into": (4, b"\r\nHo"),
+    "nowhere": 0,
+    "none": b"",
+    "file": b"st: h\r\nContent-Length: 4\r\n\r\nbody",
+    "end": (b"", b""),
+    "names": (True, True),
+    "class": (True, socket.AF_INET, socket.SOCK_STREAM),
+}
+
+
 def test_socket_replays_the_request(serve: Callable[..., Running]) -> None:
     """HS-10.4: `self.request` replays the request and then ends, in every way that a socket is read."""
     seen: dict[str, Any] = {}
@@ -443,7 +461,7 @@ def test_socket_replays_the_request(serve: Callable[..., Running]) -> None:
         def __init__(self, request: Any, address: Any, server: Any) -> None:
             seen["peek"] = request.recv(3, socket.MSG_PEEK)
             seen["recv"] = request.recv(4)
-            seen["from"] = request.recvfrom(2)
+            seen["from"], peer = request.recvfrom(2)
             buffer = bytearray(4)
             seen["into"] = (request.recv_into(buffer), bytes(buffer))
             seen["some"] = (request.recv_into(buffer, 2), bytes(buffer))
@@ -455,28 +473,14 @@ def test_socket_replays_the_request(serve: Callable[..., Running]) -> None:
             with request.makefile("rb") as file:
                 seen["file"] = file.read()
             seen["end"] = (request.recv(10), request.recv(10))
-            seen["names"] = (request.getpeername() == address, request.getsockname() == server.server_address)
+            assert peer == request.getpeername()
+            seen["names"] = (peer == address, request.getsockname() == server.server_address)
             seen["class"] = (isinstance(request, socket.socket), request.family, request.type)
             request.sendall(HEAD + b"body")
 
     here = serve(Raw)
     assert here.ask(post("/", 4) + b"body").body == b"body"
-    assert seen == {
-        "peek": b"POS",
-        "recv": b"POST",
-        "from": (b" /", seen["from"][1]),
-        "into": (4, b" HTT"),
-        "some": (2, b"P/TT"),
-        "from into": (1, b"1/TT"),
-        "message": b".1",
-        "message into": (4, b"\r\nHo"),
-        "nowhere": 0,
-        "none": b"",
-        "file": b"st: h\r\nContent-Length: 4\r\n\r\nbody",
-        "end": (b"", b""),
-        "names": (True, True),
-        "class": (True, socket.AF_INET, socket.SOCK_STREAM),
-    }
+    assert seen == REPLAYED
 
 
 def test_socket_settings(serve: Callable[..., Running]) -> None:

@@ -152,4 +152,6 @@ def test_verification(core: Core) -> None:
 
 def test_a_worker_may_be_early(core: Core) -> None:
     """HS-9.8: without a front nothing is given back to it."""
-    core.give_back(connection(200))
+    early = connection(200)
+    core.give_back(early)
+    assert early.status == 200

@@ -70,3 +70,4 @@ def test_close_notify_of_a_closed_socket() -> None:
     server.close()
     far.close()
     tls.notify_close(server)
+    assert server.fileno() == -1
