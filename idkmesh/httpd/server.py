@@ -95,6 +95,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         self._state = threading.Condition()
         self._front: Front | None = None
         self._front_thread: int | None = None
+        self._ended_loops = 0
         self._stop = False
         self._signal = 0
         self._interrupted = False
@@ -186,6 +187,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
     def shutdown(self) -> None:
         """End :meth:`serve_forever`. From the loop itself or from a handler it asks and returns (HS-9.4)."""
+        ended = self._ended_loops
         self._stop = True
         front = self._front
         if front is not None:
@@ -193,7 +195,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         if threading.get_ident() == self._front_thread or current_exchange.get() is not None:
             return
         with self._state:
-            self._state.wait_for(lambda: self._front_thread is None)
+            # Not for a drain that may follow at once: it may wait for the very handler whose thread asks here.
+            self._state.wait_for(lambda: self._front_thread is None or self._ended_loops > ended)
 
     def begin_drain(self) -> None:
         """Answer every new request 503 `shutting_down` from now on. Not for signal handlers: see `request_drain`."""
@@ -247,6 +250,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         finally:
             with self._state:
                 self._front_thread = None
+                self._ended_loops += 1
                 self._state.notify_all()
 
     @contextlib.contextmanager
