@@ -394,3 +394,28 @@ def test_standard_client(serve: Callable[..., Running]) -> None:
         assert response.read() == b"body"
         assert response.getheader("Connection") == "close"
     connection.close()
+
+
+def test_shutdown_by_a_handlers_thread_while_the_server_closes() -> None:
+    """HS-9.4: who waits for the loop's end does not wait for the drain after it, which may wait for him."""
+
+    class Asking(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asking = in_background(self.server.shutdown)
+            asking.join(PATIENCE)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the standard library's name
+            pass
+
+    for _ in range(5):
+        answers: list[bytes] = []
+        with BoundedHTTPServer(("127.0.0.1", 0), Asking, limits=ServiceLimits(drain_timeout=30)) as server:
+            address = server.server_address
+            client = in_background(lambda address=address, answers=answers: answers.append(ask(address)))  # type: ignore[misc]
+            began = time.monotonic()
+            server.serve_forever()
+        assert time.monotonic() - began < PATIENCE / 2
+        client.join(PATIENCE)
+        assert parse(answers[0]).status == 200
