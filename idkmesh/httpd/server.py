@@ -267,7 +267,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, default)
+            if signal.getsignal(signal.SIGINT) == self._note_interrupt:  # the program may have set its own meanwhile
+                signal.signal(signal.SIGINT, default)
 
     def _note_interrupt(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the standard signature)
         if self._interrupted:

@@ -173,6 +173,22 @@ def test_handler_of_the_program_is_left_alone(own: Any) -> None:
     assert hits == ([] if own is signal.SIG_IGN else [signal.SIGINT])
 
 
+def test_handler_that_the_program_sets_meanwhile() -> None:
+    """HS-9.4: a handler that the program sets while the loop runs is not taken away when the loop ends."""
+    with make(serial=True) as server:
+
+        def set_and_stop() -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            server.shutdown()
+
+        server.service_actions = set_and_stop  # type: ignore[method-assign]  # a hook of this one server
+        try:
+            server.serve_forever(0.01)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        finally:
+            signal.signal(signal.SIGINT, DEFAULT)
+
+
 def stopped(server: SiteServer) -> None:
     server.shutdown()
     server.serve_forever()
