@@ -20,7 +20,7 @@ from idkmesh.control_tower.probes import ProbeState
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits, Refusal
 from idkmesh.httpd.responses import Response, error_document, problem_document
-from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
+from idkmesh.service_runtime import SETTINGS, ServiceIdentity, ServiceLimits, ServiceUsage
 
 if TYPE_CHECKING:
     from idkmesh.httpd.routes import RouteTable
@@ -115,6 +115,25 @@ def test_operations_are_optional() -> None:
     document["operations"] = {"something_new": 1}
     document["another"] = 2
     validate(document, "control-tower-status.json")
+
+
+def test_what_is_reserved_is_called_so() -> None:
+    """CT-5.4: limits of streams that nothing serves are named as reserved, and are the only ones that are."""
+    served = {kind for route in table().routes for answer in route.answers for kind in answer.content_types}
+    assert "text/event-stream" not in served
+    for setting in SETTINGS:
+        reserved = setting.meaning.startswith("Reserved for the event stream, which this version does not serve: ")
+        assert reserved is ("sse" in setting.name)
+        assert "stream" not in setting.meaning + setting.not_covered or reserved
+
+
+def test_limits_mean_the_same_in_the_table_and_in_the_schema() -> None:
+    """CT-5.4, HS-2.1: a reader of the schema is told what a reader of the settings is."""
+    operations = assets.schema("control-tower-status.json")["properties"]["operations"]["properties"]
+    limits = operations["limits"]["properties"]
+    for setting in SETTINGS:
+        assert limits[setting.document_key]["description"] == setting.meaning
+    assert "Reserved" in operations["usage"]["properties"]["sse_clients"]["description"]
 
 
 def test_times_are_rfc_3339() -> None:

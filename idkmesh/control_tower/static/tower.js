@@ -15,7 +15,6 @@ const page = byId("page");
 const GAUGES = [
   ["in_flight", "max_concurrent_requests", "Requests"],
   ["connections", "max_connections", "Connections"],
-  ["sse_clients", "max_sse_clients", "Event streams"],
 ];
 
 const COUNTERS = [
@@ -38,7 +37,18 @@ const STATES = {
     "This tab has no valid token: it was opened without one, or the service was started again. " +
       "Open the link that the command printed.",
   ],
+  unexpected: ["Unexpected answer", "Something answers at this address, and not as this service does."],
 };
+
+// The refusals that are states of their own. Any other is shown in the service's words.
+const REFUSALS = new Map([
+  ["overloaded", "overloaded"],
+  ["shutting_down", "draining"],
+  ["unauthorized", "locked"],
+]);
+
+// Limits of the event stream, which this service does not serve yet.
+const RESERVED = /sse/;
 
 let answer = null; // the last status document
 let answeredAt = 0; // its instant, on the monotonic clock of performance.now()
@@ -56,45 +66,60 @@ function takeToken() {
   return Boolean(match);
 }
 
+// Returns a state and, where STATES has none that fits, an explanation. Throws where nothing answers.
 async function ask() {
   const token = sessionStorage.getItem(TOKEN);
   if (!token) {
-    return "locked";
+    return ["locked"];
   }
   const response = await fetch("/api/v1/status", {
     headers: { "X-IDKMesh-UI-Token": token },
     cache: "no-store",
     signal: AbortSignal.timeout(PATIENCE),
   });
-  const body = await response.json();
-  if (response.ok) {
+  const body = parsed(await response.text());
+  if (response.ok && body?.operations) {
     answer = body;
     answeredAt = performance.now();
-    return answer.operations.usage?.draining ? "draining" : "ready";
+    return [answer.operations.usage?.draining ? "draining" : "ready"];
   }
-  return { overloaded: "overloaded", shutting_down: "draining", unauthorized: "locked" }[body.error?.code] ?? "lost";
+  const { code, message } = body?.error ?? {};
+  if (REFUSALS.has(code)) {
+    return [REFUSALS.get(code)];
+  }
+  return message
+    ? ["unexpected", `The service answered ${response.status} ${code}: ${message} This page keeps asking.`]
+    : ["unexpected"];
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 async function beat() {
-  let state;
+  let state = "lost";
+  let words;
   try {
-    state = await ask();
+    [state, words] = await ask();
     misses = 0;
   } catch {
-    state = "lost"; // the connection failed, or what came was no JSON
-    misses += 1;
+    misses += 1; // the connection failed, or nothing came in time
   }
-  show(state);
+  show(state, words);
   const slow = state === "locked" ? SLOWEST : Math.min(BEAT * 1.5 ** misses, SLOWEST);
   // Jitter while it is lost, so that many tabs do not return at once.
   clearTimeout(timer);
   timer = setTimeout(beat, misses ? slow * (0.75 + Math.random() / 2) : slow);
 }
 
-function show(state) {
+function show(state, words) {
   const [verdict, explanation] = STATES[state];
   setText(byId("verdict"), verdict);
-  setText(byId("explanation"), explanation);
+  setText(byId("explanation"), words ?? explanation);
   page.dataset.state = state;
   document.title = `${verdict} · IDKMesh control tower`;
   if (answer) {
@@ -194,16 +219,20 @@ function limitRow([key, value]) {
   const words = key.replace(/_(seconds|bytes)$/, "").replaceAll("_", " ").replace("sse", "event stream");
   const name = words.replace(/^max (.*)$/, "$1, at most").replace("max stream", "age, at most");
   const label = name[0].toUpperCase() + name.slice(1);
+  return [label, RESERVED.test(key) ? `${amount(key, value)}, reserved` : amount(key, value)];
+}
+
+function amount(key, value) {
   if (key.endsWith("_seconds")) {
-    return [label, `${number(value)} s`];
+    return `${number(value)} s`;
   }
   if (key.endsWith("_bytes")) {
-    return [label, bytes(value)];
+    return bytes(value);
   }
   if (typeof value === "boolean") {
-    return [label, value ? "yes" : "no"];
+    return value ? "yes" : "no";
   }
-  return [label, typeof value === "number" ? number(value) : String(value).replaceAll("_", " ")];
+  return typeof value === "number" ? number(value) : String(value).replaceAll("_", " ");
 }
 
 function serviceRows({ service, started_at: startedAt, uptime_seconds: uptime }) {
