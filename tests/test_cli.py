@@ -226,7 +226,7 @@ def test_localhost_and_brackets() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "node.example"])
 def test_control_tower_refuses_other_addresses(host: str) -> None:
-    """CT-2.1: one line, exit code 1."""
+    """CT-1.1, CT-2.1: one line, exit code 1."""
     code, text, errors = idkmesh("control-tower", f"--host={host}")
     assert (code, text) == (1, "")
     assert one_line(errors)
@@ -241,6 +241,24 @@ def test_too_few_descriptors(command: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert one_line(done.stderr)
     assert "ulimit" in done.stderr
+
+
+def test_published_connections_are_those_in_force() -> None:
+    """CT-5.2, HS-2.4: `max_connections` as the machine's limit of open files has lowered it."""
+    script = f'ulimit -n 200; exec "{sys.executable}" -m idkmesh control-tower --port=0'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(IDKMESH_CONTROL_TOWER_TOKEN=TOKEN),
+    )
+    service = Service(process)
+    limits = json.loads(service.get("/api/v1/status", X_IDKMesh_UI_Token=TOKEN)[1])["operations"]["limits"]
+    assert 32 <= limits["max_connections"] < 200
+    assert limits["rate_limiting"] == "not_implemented"
+    assert {setting.document_key for setting in SETTINGS} <= limits.keys()
+    assert service.stop()[0] == 0
 
 
 @pytest.mark.parametrize("command", [("control-tower",), ("serve", ".")])

@@ -60,6 +60,19 @@ def stated_clauses() -> set[str]:
     return stated | {clause.partition(".")[0] for clause in stated}
 
 
+SCOPE = {"HS-1.3"}
+"""Clauses that say what the project is for. Nothing that it does could prove them."""
+
+
+def proved_clauses(docstring: str) -> set[str]:
+    """Return the clauses that a docstring names; ``HS-3.1 to HS-3.10`` names those between too."""
+    proved = clauses(docstring)
+    for first, last in re.findall(r"\b((?:HS|CT)-\d+\.\d+) to ((?:HS|CT)-\d+\.\d+)", docstring):
+        section, _, low = first.partition(".")
+        proved |= {f"{section}.{number}" for number in range(int(low), int(last.partition(".")[2]) + 1)}
+    return proved
+
+
 @pytest.mark.parametrize("command", [line for line in readme_commands() if line.startswith("scripts/")])
 def test_readme_scripts_exist(command: str) -> None:
     """Rule: what the README says to run is there, and can be run."""
@@ -82,16 +95,27 @@ def test_ci_runs_the_readmes_test_command() -> None:
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.suffix == ".md"], ids=name_of)
 def test_links_resolve(path: Path) -> None:
-    """Rule: a relative link leads to a file."""
+    """Rule: a relative link leads to a folder or to a file that says something."""
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
-    broken = [target for target in targets if "://" not in target and not (path.parent / target).exists()]
-    assert broken == []
+    linked = {target: path.parent / target for target in targets if "://" not in target}
+    assert [target for target, file in linked.items() if not file.exists() or not file.stat().st_size] == []
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
 def test_cited_clauses_exist(path: Path) -> None:
     """Rule: a clause that code or a test names is one of a specification."""
     assert clauses(path.read_text(encoding="utf-8")) - stated_clauses() == set()
+
+
+def test_every_clause_is_proved() -> None:
+    """Rule: a test names each clause, but for those that state the scope alone."""
+    proved: set[str] = set()
+    for path in TEST_FILES:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+        proved.update(*(proved_clauses(ast.get_docstring(test) or "") for test in tests))
+    stated = {clause for clause in stated_clauses() if "." in clause}
+    assert stated - proved == SCOPE
 
 
 def test_specifications_cite_what_exists() -> None:
@@ -152,6 +176,18 @@ def test_every_exception_has_its_reason(path: Path) -> None:
         comments = [token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT]
     unexplained = [text for text in comments if re.search(r"noqa(?!: [A-Z]+\d+(?:, ?[A-Z]+\d+)*(?: -)?  ?\S)", text)]
     assert unexplained == []
+
+
+def test_functions_fit_on_a_screen() -> None:
+    """Rule: no function of the package is longer than 50 lines."""
+    long = [
+        f"{name_of(path)}: {node.name}"
+        for path in PYTHON_FILES
+        if path.is_relative_to(ROOT / "idkmesh")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= 50
+    ]
+    assert long == []
 
 
 @pytest.mark.parametrize("path", TEST_FILES, ids=name_of)

@@ -27,53 +27,57 @@ def control_tower_table(
     identity: ServiceIdentity, limits: ServiceLimits, probes: ProbeState, status: Callable[[], dict[str, Any]]
 ) -> RouteTable:
     """Return the table of clause CT-3.1. ``status()`` gives the status document of this moment."""
+    routes = (*_page_routes(), _status_route(status), _schema_route(), _inspection_route(limits))
+    return _with_openapi(identity, routes, _probes(probes))
+
+
+def _status_route(status: Callable[[], dict[str, Any]]) -> Route:
+    return Route(
+        method="GET",
+        path="/api/v1/status",
+        access=Access.API,
+        endpoint=lambda _request, _body: Response(200, (), json_body(status())),
+        operation="getStatus",
+        summary="What the service is, the limits in force, and what is used of them.",
+        answers=(Answer(status=200, meaning="Status.", content_types=(JSON,), schema="control-tower-status.json"),),
+    )
+
+
+def _schema_route() -> Route:
+    return Route(
+        method="GET",
+        path="/api/v1/schemas/{name}",
+        access=Access.API,
+        endpoint=_schema,
+        operation="getSchema",
+        summary="A published JSON Schema.",
+        names=assets.SCHEMA_NAMES,
+        answers=(Answer(status=200, meaning="A JSON Schema (2020-12).", content_types=("application/schema+json",)),),
+    )
+
+
+def _inspection_route(limits: ServiceLimits) -> Route:
     head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
 
-    def inspect(data: bytes) -> dict[str, Any]:
-        return inspect_request(data, head_limits, limits.max_body_bytes)
+    def endpoint(_request: Request, body: bytes) -> Response:
+        return Response(200, (), json_body(inspect_request(body, head_limits, limits.max_body_bytes)))
 
-    routes = (
-        *_page_routes(),
-        Route(
-            method="GET",
-            path="/api/v1/status",
-            access=Access.API,
-            endpoint=lambda _request, _body: Response(200, (), json_body(status())),
-            operation="getStatus",
-            summary="What the service is, the limits in force, and what is used of them.",
-            answers=(Answer(status=200, meaning="Status.", content_types=(JSON,), schema="control-tower-status.json"),),
-        ),
-        Route(
-            method="GET",
-            path="/api/v1/schemas/{name}",
-            access=Access.API,
-            endpoint=_schema,
-            operation="getSchema",
-            summary="A published JSON Schema.",
-            names=assets.SCHEMA_NAMES,
-            answers=(
-                Answer(status=200, meaning="A JSON Schema (2020-12).", content_types=("application/schema+json",)),
-            ),
-        ),
-        Route(
-            method="POST",
-            path="/api/v1/inspect/http-request",
-            access=Access.API,
-            endpoint=lambda _request, body: Response(200, (), json_body(inspect(body))),
-            operation="inspectHttpRequest",
-            summary="Say how the request rules judge raw request bytes.",
-            body_types=("message/http", "application/octet-stream"),
-            answers=(
-                Answer(
-                    status=200,
-                    meaning="The verdict, also where it is a refusal.",
-                    content_types=(JSON,),
-                    schema="http-request-inspection.json",
-                ),
-            ),
-        ),
+    verdict = Answer(
+        status=200,
+        meaning="The verdict, also where it is a refusal.",
+        content_types=(JSON,),
+        schema="http-request-inspection.json",
     )
-    return _with_openapi(identity, routes, _probes(probes))
+    return Route(
+        method="POST",
+        path="/api/v1/inspect/http-request",
+        access=Access.API,
+        endpoint=endpoint,
+        operation="inspectHttpRequest",
+        summary="Say how the request rules judge raw request bytes.",
+        body_types=("message/http", "application/octet-stream"),
+        answers=(verdict,),
+    )
 
 
 def _with_openapi(identity: ServiceIdentity, routes: tuple[Route, ...], probes: tuple[Probe, ...]) -> RouteTable:

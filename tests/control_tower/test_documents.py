@@ -17,8 +17,10 @@ from idkmesh.control_tower.api import Lifetime, probe_document, status_document,
 from idkmesh.control_tower.endpoints import control_tower_table
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import ProbeState
+from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits, Refusal
+from idkmesh.httpd.request_rules import read_head
 from idkmesh.httpd.responses import Response, error_document, problem_document
 from idkmesh.service_runtime import SETTINGS, ServiceIdentity, ServiceLimits, ServiceUsage
 
@@ -196,6 +198,35 @@ def test_probes_hold_and_tell_of_a_drain() -> None:
         answer = probe.verdict()
         assert isinstance(answer, Refusal)
         assert (answer.status, answer.code) == (503, "shutting_down")
+
+
+def test_probe_document_has_these_members() -> None:
+    """CT-4.3: status, names of what fails, and who answers; nothing else."""
+    expected = {"service": "control-tower", "service_version": "9.9", "mode": "local", "api_version": "v1"}
+    for word in ("ready", "not_ready", "starting"):
+        document = probe_document(IDENTITY, word, ("a",), ("b", "c"))
+        assert document == {"status": word, "failing": ["a"], "warnings": ["b", "c"], **expected}
+
+
+def test_no_route_changes_anything() -> None:
+    """CT-1.2, HS-9.7: every method is safe but the inspection's, which gives the same answer to the same bytes."""
+    served = table()
+    changing = [route for route in served.routes if route.method not in {"GET", "HEAD"}]
+    assert [(route.method, route.path) for route in changing] == [("POST", "/api/v1/inspect/http-request")]
+    head = read_head(b"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: a\r\n\r\n", LIMITS)
+    assert isinstance(head, tuple)
+    request, _ = head
+    before = status()
+    answers = {changing[0].endpoint(request, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").body for _ in range(3)}
+    assert len(answers) == 1
+    assert status() == before
+
+
+def test_no_answer_is_429() -> None:
+    """CT-1.3, HS-2.7: no code has that status, and the limits say that no rate is limited."""
+    assert 429 not in {row.status for row in ERROR_CODES.values()}
+    assert "429" not in json.dumps(openapi_document(table(), "9.9", {}))
+    assert status()["operations"]["limits"]["rate_limiting"] == "not_implemented"
 
 
 def test_the_page_names_only_files_that_are_served() -> None:

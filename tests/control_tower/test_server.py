@@ -182,6 +182,32 @@ def test_every_answer_carries_the_fields(tower: Any, line: str, host: str | None
     assert tower.ask(line, "X-Request-ID: a b<script>", host=host).fields["x-request-id"] != "a b<script>"
 
 
+@pytest.mark.parametrize("path", [*PROBES, *PAGES, *API])
+@pytest.mark.parametrize("query", ["?", "?a=b&c", "?%00\\../..", "?token=x", "?a?b"])
+def test_queries_are_ignored(tower: Any, path: str, query: str) -> None:
+    """CT-3.3: the answer is that of the path alone."""
+    plain, asked = tower.api(f"GET {path}"), tower.api(f"GET {path}{query}")
+    assert (asked.status, plain.status) == (200, 200)
+    if path != "/api/v1/status":  # which tells the time
+        assert asked.body == plain.body
+
+
+def test_the_servers_limits_are_the_towers(start: Any) -> None:
+    """CT-1.4, HS-2.6: fields, body and cap as elsewhere; a full house still answers probes and still refuses."""
+    with start(limits=ServiceLimits(max_header_fields=4, max_body_bytes=3, max_concurrent_requests=1)) as tower:
+        assert tower.api("GET /api/v1/status", "A: 1", "B: 2").status == 200
+        assert tower.api("GET /api/v1/status", "A: 1", "B: 2", "C: 3").status == 431
+        inspect = ("POST /api/v1/inspect/http-request", "Content-Type: message/http")
+        assert tower.api(*inspect, body=b"abc").status == 200
+        assert tower.api(*inspect, body=b"abcd").code == "payload_too_large"
+        with tower.server.limiter.admit():
+            full = tower.api("GET /api/v1/status")
+            assert (full.status, full.code) == (503, "overloaded")
+            assert [tower.ask(f"GET {path}").status for path in PROBES] == [200] * 4
+            assert tower.ask("GET /", host="evil.example").status == 403
+        assert tower.api("GET /api/v1/status").status == 200
+
+
 def test_status_is_its_schema_and_tells_the_limits_in_force(start: Any) -> None:
     """CT-5.1 to CT-5.3: valid, with this server's own limits, and the asking request in flight."""
     limits = ServiceLimits(max_concurrent_requests=3, request_timeout=2.5, retry_after=9)
