@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from idkmesh.httpd.head_faults import refuse
-from idkmesh.httpd.request import Refusal, Request
+from idkmesh.httpd.request import MAX_LIST_CHARACTERS, Refusal, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -269,5 +269,11 @@ def _bad_coding(version: str, lengths: Sequence[FieldLine]) -> str:
 
 
 def expects_continue(values: Iterable[str]) -> bool:
-    """Tell whether ``100-continue`` is a member of these Expect values (RFC 9110 10.1.1; case does not matter)."""
-    return any(member.strip(" \t").lower() == "100-continue" for value in values for member in value.split(","))
+    """Tell whether ``100-continue`` is a member of these Expect values (RFC 9110 10.1.1; case does not matter).
+
+    Values of more than :data:`MAX_LIST_CHARACTERS` together expect nothing (HS-6.4).
+    """
+    together = ",".join(values)
+    return len(together) <= MAX_LIST_CHARACTERS and any(
+        member.strip(" \t").lower() == "100-continue" for member in together.split(",")
+    )

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.httpd.errors import ERROR_CODES
+from idkmesh.httpd.request import MAX_LIST_CHARACTERS
 from idkmesh.service_runtime import service_headers
 
 if TYPE_CHECKING:
@@ -170,9 +171,10 @@ def prefers_problem_json(accept: str | None) -> bool:
     """Say whether an ``Accept`` field asks for problem+json: named, wanted, and liked no less than plain JSON.
 
     Weights and precedence are those of RFC 9110 §12.5.1: the most specific range decides, a malformed one counts for
-    nothing. At equal weight problem+json wins only if plain JSON is not named too: JSON is the default.
+    nothing. At equal weight problem+json wins only if plain JSON is not named too: JSON is the default, for a field of
+    more than :data:`MAX_LIST_CHARACTERS` as well.
     """
-    if not accept or PROBLEM_JSON not in accept.lower():
+    if not accept or len(accept) > MAX_LIST_CHARACTERS or PROBLEM_JSON not in accept.lower():
         return False
     weights = _accept_weights(accept)
     problem = weights.get(PROBLEM_JSON, 0.0)

@@ -433,6 +433,13 @@ ACCEPTED = {
     "expect in the second field": Accepted(get(b"Expect: a\r\nExpect: 100-continue\r\n"), {"expect_continue": True}),
     "unknown expectation (HTTP-05)": Accepted(get(b"Expect: 200-ok\r\n"), {"expect_continue": False}),
     "expectation with a parameter": Accepted(get(b"Expect: 100-continue=1\r\n"), {"expect_continue": False}),
+    "expect of 1024 characters (HS-6.4)": Accepted(
+        get(b"Expect: 100-continue" + b"," * 1012 + b"\r\n"), {"expect_continue": True}
+    ),
+    "expect of more": Accepted(get(b"Expect: 100-continue" + b"," * 1013 + b"\r\n"), {"expect_continue": False}),
+    "expect of more in two fields": Accepted(
+        get(b"Expect: 100-continue\r\nExpect: " + b"," * 1012 + b"\r\n"), {"expect_continue": False}
+    ),
     "expect for 1.0": Accepted(b"GET / HTTP/1.0\r\nExpect: 100-continue\r\n\r\n", {"expect_continue": False}),
     "expect twice for 1.0": Accepted(
         b"GET / HTTP/1.0\r\nExpect: 100-continue\r\nExpect: 100-continue\r\n\r\n", {"expect_continue": False}
