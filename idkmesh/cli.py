@@ -89,7 +89,8 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "serve",
         help="serve a folder, a WSGI callable or a handler class",
-        description="Serve a folder, a WSGI callable or a BaseHTTPRequestHandler class, under the limits below.",
+        description="Serve a folder, a WSGI callable or a BaseHTTPRequestHandler class, under the limits below. "
+        "Symbolic links in a folder are followed, out of it too.",
         epilog=_EXIT_CODES,
     )
     parser.add_argument("target", metavar="PATH | MODULE:ATTR", help="what to serve; MODULE may be in this directory")

@@ -49,15 +49,21 @@ def run(command: Callable[[], int]) -> int:
 
 
 def leave(code: int) -> None:
-    """End the process now if threads are left, handlers that a drain has abandoned; else return.
+    """End the process now if threads are left, handlers that a drain has abandoned or a log that nobody reads.
 
-    The interpreter's own end can meet such a thread in the middle of a write, and dies of it.
+    The interpreter's own end can meet such a thread in the middle of a write, and dies of it. Else return, and let it
+    end with ``code`` even if standard error has lost its reader.
     """
     if threading.active_count() > 1:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
-                stream.flush()
+        # Not standard error, which has no more than half a line: one who waits in there for a reader keeps its lock.
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
+            sys.stdout.flush()
         os._exit(code)
+    with contextlib.suppress(ValueError, AttributeError):
+        try:
+            sys.stderr.flush()
+        except OSError:
+            _silence(sys.stderr)
 
 
 def _exit_code(command: Callable[[], int]) -> int:
@@ -87,6 +93,8 @@ def fitted(text: str) -> str:
     A longer one loses its middle: what happened stands at the start of a line, what to do at its end. What does not
     print is escaped, so that a file's name adds no line and sends the terminal no command.
     """
+    if len(text) > 2 * MAX_LOGGED_CHARACTERS:  # of a request line of 64 KiB the middle is not worth the work
+        text = text[:MAX_LOGGED_CHARACTERS] + text[-MAX_LOGGED_CHARACTERS:]
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
     if len(shown) <= MAX_LOGGED_CHARACTERS:
         return shown

@@ -16,7 +16,7 @@ import sys
 import traceback
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from idkmesh import __version__, console
 from idkmesh.console import EXIT_USAGE, CommandError
@@ -172,20 +172,44 @@ def _bind(
 
 
 class FolderHandler(SimpleHTTPRequestHandler):
-    r"""The standard library's, without two of its faults.
+    r"""The standard library's, without its faults (CT-9.6).
 
-    A NUL in a path raises deep in its file look-up, and a path that starts with ``/\`` came back in a ``Location``,
-    which browsers read as another host. Both are 404: no file has a NUL in its name, and a URL has no backslash as it
-    is (RFC 3986 §3.3). A file with one in its name is asked for with ``%5C``. A query finds no file and may hold both.
+    - Of a FIFO or device it waits for a first byte, for ever. What is neither a folder nor a regular file is 404; it is
+      looked at before it is opened, so that whoever may write in the folder can still change it between the two.
+    - A path that starts with ``/\`` came back in a ``Location``, which browsers read as another host. It is 404: a URL
+      has no backslash as it is (RFC 3986 §3.3). A file with one in its name is asked for with ``%5C``.
+    - A name that no file can have, with a NUL or half a character, raises deep in its file look-up.
+    - Its log line waits for whoever reads standard error.
     """
 
     def send_head(self) -> Any:  # noqa: ANN401  the standard library's: a file or None
         """Find the file and write the head of the answer."""
         path = self.path.partition("?")[0]
-        if "\\" in path or "%00" in path:
+        file = self.translate_path(path)
+        found = os.path.isdir(file) or os.path.isfile(file)  # noqa: PTH112, PTH113  no to what no file can be named
+        if not found or "\\" in path or "%00" in path:
             self.send_error(404, "File not found")
             return None
         return super().send_head()
+
+    def list_directory(self, path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  as above
+        """List a folder; its query is no part of it."""
+        self.path = self.path.partition("?")[0]
+        try:
+            return super().list_directory(path)
+        except UnicodeEncodeError:  # it shows the path as it was asked for, with what a ".." has taken out again
+            self.send_error(404, "File not found")
+            return None
+
+    def end_headers(self) -> None:
+        """End the head; a browser takes a file for what it is called."""
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401  the standard library's names
+        """Log a line in the standard library's words, without waiting (HS-13.1)."""
+        line = f"{self.address_string()} - - [{self.log_date_time_string()}] {format % args}"
+        cast("BoundedHTTPServer", self.server).log_line(console.fitted(line))
 
 
 def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:

@@ -123,6 +123,10 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         """Return what is used right now and was counted since the start."""
         return self._core.usage()
 
+    def log_line(self, line: str) -> None:
+        """Log one line with the server's own, without waiting for whoever reads them (HS-13.1)."""
+        self._core.log.write(line)
+
     # --- the steps of socketserver ---------------------------------------------------------------------------------
 
     def server_bind(self) -> None:
