@@ -25,6 +25,8 @@ TOKEN_FIELD: Final = "x-idkmesh-ui-token"  # noqa: S105  the name of the field, 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~]{32,4096}")  # the unreserved characters of RFC 3986 §2.3
 _DEFAULT_PORT: Final = 80  # RFC 9110 §4.2.1: an authority without a port means this one
 
+_OWN_SITES: Final = frozenset({"same-origin", "none"})
+
 _FORBIDDEN_HOST: Final = Refusal(
     403, "forbidden_host", "This Host is not the loopback address and port of this service: use the printed one."
 )
@@ -105,12 +107,10 @@ class SessionGuard:
     def refuse_origin(self, request: Request) -> Refusal | None:
         """Judge where a browser says that the request comes from (CT-2.3). A program that says nothing passes."""
         # Another port of this machine is "same-site": only the page itself, or a person with a link, may ask.
-        if request.get("sec-fetch-site", "none") not in {"same-origin", "none"}:
-            return _FORBIDDEN_ORIGIN
-        if request.get("origin") is None:
-            return None
-        origins = [value for name, value in request.fields if name.lower() == "origin"]
-        return None if all(origin in self._origins for origin in origins) else _FORBIDDEN_ORIGIN
+        for name, allowed in (("sec-fetch-site", _OWN_SITES), ("origin", self._origins)):
+            if not allowed.issuperset(_values(request, name)):
+                return _FORBIDDEN_ORIGIN
+        return None
 
     def refuse_token(self, request: Request) -> Refusal | None:
         """Judge the session token, in constant time (CT-2.4)."""
@@ -120,3 +120,10 @@ class SessionGuard:
             if scheme.lower() != "bearer":
                 return _UNAUTHORIZED
         return None if hmac.compare_digest(given.strip(" ").encode("latin-1"), self._token) else _UNAUTHORIZED
+
+
+def _values(request: Request, name: str) -> list[str]:
+    """Return every value of a field, whose name is given in lower case: the one that is not judged may be the lie."""
+    if request.get(name) is None:
+        return []
+    return [value for field, value in request.fields if field.lower() == name]

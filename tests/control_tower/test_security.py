@@ -172,6 +172,10 @@ def test_nobody_is_let_in_before_the_port_is_known() -> None:
         (("Sec-Fetch-Site: cross-site",), False),
         (("Sec-Fetch-Site: anything",), False),
         (("Origin: http://localhost:8765", "Sec-Fetch-Site: cross-site"), False),
+        (("Sec-Fetch-Site: none", "Sec-Fetch-Site: cross-site"), False),
+        (("Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: none"), False),
+        (("Sec-Fetch-Site: none", "sec-fetch-site: same-origin"), True),
+        (("Origin: http://evil.example", "Origin: http://localhost:8765"), False),
     ],
 )
 def test_origins(fields: tuple[str, ...], passes: bool) -> None:
