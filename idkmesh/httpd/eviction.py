@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 RESERVE = 0.05
 """Share of `max_connections` that is kept for new arrivals."""
 GRACE_SECONDS = 1.0
-"""A writer's rate means nothing before this age: it counts as fast, among its like the oldest goes first."""
+"""What is younger is not slow yet. A newcomer's head is on its way; a writer's rate means nothing, so among the young
+ones the oldest goes first."""
 
 ORDER = (State.LINGERING, State.HANDSHAKE, State.READING_HEAD, State.READING_BODY)
 """Who goes first. Each set is ordered: the first has waited longest, or, for bodies, was the last to make progress."""
@@ -40,11 +41,19 @@ class Evictor:
         self._looked_at = float("-inf")
 
     def victim(self, held: Mapping[State, dict[Connection, None]], now: float) -> Connection | None:
-        """Choose who gives way at the limit; None where nobody may."""
-        for state in ORDER:
-            if held[state]:
-                return next(iter(held[state]))
-        return self._slowest_writer(held[State.WRITING], now)
+        """Choose who gives way at the limit; None where nobody may.
+
+        Who has had no time yet is spared while there is somebody else: among slow bodies a healthy newcomer is the only
+        one with an incomplete head, and would be the first to go.
+        """
+        firsts = [next(iter(held[state])) for state in ORDER if held[state]]
+        for first in firsts:
+            if first.state is State.LINGERING or now - first.progress_at >= GRACE_SECONDS:
+                return first
+        writer = self._slowest_writer(held[State.WRITING], now)
+        if writer is not None and (not firsts or _rate(writer, now) < math.inf):
+            return writer
+        return min(firsts, key=lambda first: first.progress_at, default=None)
 
     def laggard(self, held: Mapping[State, dict[Connection, None]], now: float) -> Connection | None:
         """Choose who gives way within the reserve: a lingering connection, or a writer below the minimum rate."""

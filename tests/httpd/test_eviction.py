@@ -97,3 +97,16 @@ def test_reserve() -> None:
     assert Evictor().laggard(holding(slow, writer(5000)), NOW) is slow
     lingering = connection(State.LINGERING)
     assert Evictor().laggard(holding(slow, lingering), NOW) is lingering
+
+
+def test_who_has_just_come_is_spared() -> None:
+    """HS-8.1: a newcomer whose head is on its way does not go before a stalled or trickling body, or a slow writer."""
+    fresh, stalled, slow = connection(State.READING_HEAD), connection(State.READING_BODY), writer(10)
+    stalled.progress_at = NOW - GRACE_SECONDS
+    assert Evictor().victim(holding(fresh, stalled, slow), NOW) is stalled
+    assert Evictor().victim(holding(fresh, slow), NOW) is slow
+    assert Evictor().victim(holding(fresh, writer(5000, since=NOW)), NOW) is fresh
+    assert Evictor().victim(holding(fresh, stalled), NOW + GRACE_SECONDS) is fresh
+    trickling = connection(State.READING_BODY)
+    trickling.progress_at = NOW - GRACE_SECONDS / 2
+    assert Evictor().victim(holding(fresh, trickling), NOW) is trickling
