@@ -12,11 +12,12 @@ __all__ = [
     "BoundedWSGIServer",
     "RequestLimiter",
     "ServiceLimits",
+    "serve_until_signal",
     "use_short_switch_interval",
 ]
 
 if TYPE_CHECKING:
-    from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, use_short_switch_interval
+    from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, serve_until_signal, use_short_switch_interval
     from idkmesh.service_runtime import RequestLimiter, ServiceLimits
 
 

@@ -3,14 +3,16 @@
 import importlib
 from typing import TYPE_CHECKING
 
-__all__ = ["BoundedHTTPServer", "BoundedWSGIServer", "use_short_switch_interval"]
+__all__ = ["BoundedHTTPServer", "BoundedWSGIServer", "serve_until_signal", "use_short_switch_interval"]
 
 if TYPE_CHECKING:
     from idkmesh.httpd.server import BoundedHTTPServer, BoundedWSGIServer, use_short_switch_interval
+    from idkmesh.httpd.signals import serve_until_signal
 
 
 def __getattr__(name: str) -> object:
     """Import the server when it is used: a command catches signals first, with `idkmesh.httpd.signals` alone."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.server"), name)
+    module = "signals" if name == "serve_until_signal" else "server"
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

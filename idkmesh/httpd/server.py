@@ -85,7 +85,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         limits = limits if limits is not None else _class_limits(type(self))
         room = _descriptor_room(limits)
         limits = _within_descriptors(limits, room)
-        identity = identity or ServiceIdentity(service="idkmesh-httpd", service_version=__version__)
+        identity = identity or ServiceIdentity(service="idkmesh-httpd", service_version=__version__, read_only=False)
         self._core = Core(self, limits, identity)
         self._core.descriptors = room
         self._core.tls = ssl_context

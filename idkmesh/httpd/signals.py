@@ -58,8 +58,14 @@ class ShutdownSignals:
             self._server.request_drain(number)
 
 
-def serve_until_signal(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:
-    """Serve until SIGTERM or SIGINT, drain, close; return the exit code, which is 0 (HS-9.2)."""
+def serve_until_signal(server: BoundedHTTPServer, signals: ShutdownSignals | None = None) -> int:
+    """Serve until SIGTERM or SIGINT, drain, close; return the exit code, which is 0 (HS-9.2). For the main thread.
+
+    :param signals: what has caught the signals so far; None catches them from now on.
+    """
+    if signals is None:
+        with ShutdownSignals() as own:
+            return serve_until_signal(server, own)
     signals.attach(server)
     try:
         server.serve_forever()

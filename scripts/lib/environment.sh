@@ -62,11 +62,11 @@ set_up() {
     installed "$1" && return 0
     if ! venv_works; then
         choose_python
-        say "setting up $VENV with $("$PYTHON" -V) (once, about a minute)"
+        say "setting up $VENV with $("$PYTHON" -V) (once)"
         rm -rf "$VENV"
         "$PYTHON" -m venv "$VENV" || fail "could not create $VENV: see the message above"
     else
-        say "updating $VENV (pyproject.toml or the extras have changed)"
+        say "adding to $VENV what this needs"
     fi
     "$VENV/bin/python" -m pip install --quiet --quiet --disable-pip-version-check --editable "$ROOT${1:+[$1]}" ||
         fail "could not install into $VENV: see the message above, then run this again"
