@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh import console
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
-from idkmesh.service_runtime import ServiceLimits, SettingError
+from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +81,10 @@ def inspect_request_file(file: str) -> int:
 
 def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
     """Return the limits that flags and variables ask for. Raises :class:`CommandError` (exit code 2, HS-2.1)."""
+    known = {setting.env for setting in SETTINGS} | {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE}
+    for name in sorted(os.environ):
+        if name.startswith("IDKMESH_") and name not in known:
+            console.complain(f"idkmesh: warning: {name} is no setting and changes nothing")
     try:
         return ServiceLimits.from_environ(os.environ, flags)
     except SettingError as error:

@@ -187,6 +187,13 @@ def test_variables_are_limits_too_and_flags_win() -> None:
     assert document["operations"]["limits"]["drain_timeout_seconds"] == 2
 
 
+def test_variable_that_is_no_setting_is_told() -> None:
+    """HS-2.1: a slip in a variable's name is one line of warning, and the command goes on."""
+    code, _, errors = idkmesh("inspect-request", "-", IDKMESH_MAX_BODY_BYTE="5")
+    assert code == 1
+    assert errors == "idkmesh: warning: IDKMESH_MAX_BODY_BYTE is no setting and changes nothing\n"
+
+
 # --- control-tower -------------------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,7 @@ def running(command: list[str], cwd: Path = ROOT) -> Iterator[subprocess.Popen[s
             process.kill()
             process.communicate()
             raise
+    assert process.returncode == 0
 
 
 def answer(port: int, path: str = "/") -> http.client.HTTPResponse:
