@@ -242,10 +242,11 @@ def test_signals_under_load_and_shutdown_from_a_signal_handler(processes: list[P
 
 # The program that everybody writes: Ctrl-C ends serve_forever() wherever it is.
 INTERRUPTED = """
-import threading
+import signal
 from http.server import BaseHTTPRequestHandler
 from idkmesh.httpd import BoundedHTTPServer
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background has it ignored
 print("caught", flush=True)
 
 class Handler(BaseHTTPRequestHandler):
