@@ -260,6 +260,19 @@ def test_interrupt_is_kept(run: Callable[..., Made]) -> None:
     assert run(fail, HEAD.replace(b"GET", b"PUT")).exchange.interrupt is None
 
 
+def test_declined() -> None:
+    """HS-5.7: a worker that cannot get a thread for a request answers it 503, counts it, and gives its slot back."""
+    made = Made(ok)
+    contextvars.Context().run(made.exchange.decline)
+    data = made.far.recv(65_536)
+    assert data.startswith(b"HTTP/1.0 503 ")
+    assert b"X-Request-ID: id-1\r\n" in data
+    assert made.connection.state is State.CLOSED
+    assert made.core.limiter.in_flight == 0
+    assert made.core.limiter.statistics().overloaded_total == 1
+    made.close()
+
+
 def test_input_waits() -> None:
     """HS-4.6: bytes that nobody read, an end, a reset, and TLS, which always has its close_notify."""
     near, far = socket.socketpair()
