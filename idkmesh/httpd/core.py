@@ -103,10 +103,15 @@ class Core:
     def verified(self, sock: socket.socket, address: Any) -> bool:
         """Ask the program whether it takes this connection; what it raises is told and counts as no."""
         try:
-            return self.verify is None or self.verify(sock, address)
+            if self.verify is None:
+                return True
+            taken = self.verify(sock, address)
+            if taken:
+                sock.settimeout(0)  # the program may have set another
         except Exception:  # noqa: BLE001 (the program's own code)
             self.server.handle_error(sock, address)
             return False
+        return taken
 
     def give_back(self, connection: Connection) -> None:
         """Worker: return a connection to the front."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -148,6 +149,22 @@ def test_verification(core: Core) -> None:
     core.verify = fail
     assert not core.verified(sock, address)
     assert core.server.told == 1
+
+
+def test_verification_that_sets_a_timeout(core: Core) -> None:
+    """HS-1.2: a program that looks at a newcomer with a timeout does not leave one to the front."""
+    near, far = socket.socketpair()
+
+    def look(sock: Any, address: Any) -> bool:
+        sock.settimeout(5)
+        return address is None
+
+    core.verify = look
+    assert core.verified(near, None)
+    assert near.gettimeout() == 0
+    assert not core.verified(near, "other")
+    near.close()
+    far.close()
 
 
 def test_a_worker_may_be_early(core: Core) -> None:
