@@ -56,9 +56,9 @@ class Answers:
 
     def _begin_write(self, connection: Connection, data: bytes, status: int, now: float) -> None:
         connection.status = status
-        connection.body = b""
+        connection.body = connection.early = b""
         try:
-            sent = connection.sock.send(data)
+            sent = connection.sock.send(data, connection.flags)
         except _WOULD_BLOCK:
             sent = 0
         except OSError:
@@ -97,7 +97,7 @@ class Answers:
         if outbox is None:
             return
         try:
-            sent = outbox.send(connection.sock, WRITE_TURN_BYTES)
+            sent = outbox.send(connection.sock, WRITE_TURN_BYTES, exposed=connection.exposed)
         except OSError:
             self._keeper.drop(connection)
             return
@@ -142,7 +142,7 @@ class Answers:
         """Read on without looking, for a lingering connection."""
         while True:
             try:
-                data = connection.sock.recv(DISCARD_BYTES)
+                data = connection.sock.recv(DISCARD_BYTES, connection.flags)
             except _WOULD_BLOCK:
                 return
             except OSError:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
-from idkmesh.httpd.outbox import queued_bytes
+from idkmesh.httpd.outbox import no_wait, queued_bytes
 
 if TYPE_CHECKING:
     import socket
@@ -111,7 +111,9 @@ class Connection:
         "discarded",
         "early",
         "events",
+        "exposed",
         "files",
+        "flags",
         "outbox",
         "output",
         "progress_at",
@@ -132,6 +134,10 @@ class Connection:
     def __init__(self, sock: socket.socket, address: Any, now: float, state: State) -> None:
         """Start in HANDSHAKE or READING_HEAD, at `now`."""
         self.sock = sock
+        self.flags = no_wait(sock)
+        """Flags for each read and write, so that none waits."""
+        self.exposed = False
+        """Whether other code has had the descriptor: whether it blocks is then not known for good."""
         self.address = address
         self.accepted_at = now
         self.state = state
@@ -180,8 +186,8 @@ class Connection:
 
     @property
     def kept(self) -> int:
-        """Bytes of the request that are held: its head and its body."""
-        return (len(self.request.head) if self.request is not None else 0) + len(self.body)
+        """Bytes of the request that are held: its head, its body, and what came beyond them."""
+        return (len(self.request.head) if self.request is not None else 0) + len(self.body) + len(self.early)
 
     def await_reader(self, now: float) -> None:
         """Begin to measure how fast the client takes the response."""

@@ -18,10 +18,11 @@ import struct
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from idkmesh.httpd import tls
-from idkmesh.httpd.connection import Event
+from idkmesh.httpd.connection import Event, State
+from idkmesh.httpd.outbox import DONT_WAIT
 from idkmesh.httpd.output import Output
 from idkmesh.httpd.refusals import INTERNAL_ERROR, NO_THREAD
 from idkmesh.service_runtime import log_value, safe_request_id
@@ -34,12 +35,20 @@ if TYPE_CHECKING:
     from idkmesh.httpd.responses import Response, ResponseRenderer
     from idkmesh.service_runtime import Admission, LineLog, ServiceLimits
 
+_PEEK: Final = socket.MSG_PEEK | DONT_WAIT
 UNWATCHED_SECONDS = 0.001
 """A handler that took longer has left a client the time to send more than it announced, so somebody has to look."""
 _RESET = struct.pack("ii", 1, 0)
 
 current_exchange: contextvars.ContextVar[Exchange | None] = contextvars.ContextVar("current_exchange", default=None)
 """The exchange that the current worker runs."""
+
+
+class Lineage:
+    """Tells a forked child from the process that it was forked from."""
+
+    forks: ClassVar[int] = 0
+    """How many forks lie between the first process and this one."""
 
 
 class Service(Protocol):
@@ -129,16 +138,17 @@ class Exchange:
         """Run the responder, release the slot, and send what can be sent at once. Needs a context of its own."""
         current_exchange.set(self)
         responder = self.connection.responder
+        forks = Lineage.forks
         try:
             responder(self)  # type: ignore[misc]  # the front sets it before it admits
         except BaseException as error:  # noqa: BLE001 (a law of this module)
-            if self.output.forked:
+            if Lineage.forks != forks:
                 _leave_child(error)
             if isinstance(error, KeyboardInterrupt):
                 self.interrupt = error
             self._fail()
         finally:
-            if self.output.forked:
+            if Lineage.forks != forks:
                 _leave_child(None)
             self._end()
 
@@ -151,11 +161,15 @@ class Exchange:
 
     def _end(self) -> None:
         """Release the slot, then send what can be sent at once."""
+        remainder: bytes | Outbox | None = None
         try:
             remainder = self.output.settle()
+        except BaseException:
+            self.output.broken = True
+            raise
         finally:
             self._admission.release()
-        self._finish(remainder)
+            self._finish(remainder)
 
     def cancel(self) -> None:
         """Front: release the slot of an exchange that no worker has run."""
@@ -164,7 +178,7 @@ class Exchange:
     def _fail(self) -> None:
         """Answer for a handler that raised: 500 where nothing has left, a cut where something has (HS-7.6)."""
         output = self.output
-        if output.broken and isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+        if output.broken and isinstance(sys.exc_info()[1], ConnectionError | TimeoutError | ssl.SSLError):
             return  # the client has left and the handler noticed: nobody's fault
         self._service.handler_failed(self)
         answer = self._service.renderer.render_refusal(INTERNAL_ERROR, self.request, self.request_id, self.http_date)
@@ -172,11 +186,23 @@ class Exchange:
             output.abandon()
 
     def _finish(self, remainder: bytes | Outbox | None) -> None:
+        """Send and give back: what could not be sent to the front, and the connection whatever happens."""
         connection = self.connection
         connection.status = self.output.status
-        if isinstance(remainder, bytes):
-            remainder = self._send_once(remainder)
-        connection.body = b""
+        try:
+            if isinstance(remainder, bytes):
+                remainder = self._send_once(remainder)
+            self._conclude(remainder)
+        finally:
+            if connection.state is State.HANDLING:  # something has failed that cannot
+                connection.cut = True
+                connection.advance(Event.CLOSE)
+                close(connection)
+            self._service.give_back(connection)
+
+    def _conclude(self, remainder: Outbox | None) -> None:
+        connection = self.connection
+        connection.body = connection.early = b""
         if self.output.fault is not None:
             self._service.log.once("spool", f"a response was cut: no more can be spooled: {self.output.fault}")
         connection.outbox = remainder
@@ -190,13 +216,12 @@ class Exchange:
                 close(connection)
         else:
             connection.advance(Event.ANSWERED)
-        self._service.give_back(connection)
 
     def _send_once(self, data: bytes) -> Outbox | None:
         """Send without blocking; return what the socket did not take, None if it took all or the client has left."""
         connection = self.connection
         try:
-            sent = connection.sock.send(data)
+            sent = connection.sock.send(data, connection.flags)
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             sent = 0
         except OSError:
@@ -217,7 +242,7 @@ def input_waits(sock: socket.socket) -> bool:
     if isinstance(sock, ssl.SSLSocket):
         return True  # at the least its close_notify
     try:
-        return bool(sock.recv(1, socket.MSG_PEEK))
+        return bool(sock.recv(1, _PEEK))
     except OSError:
         return False
 
@@ -230,7 +255,10 @@ def close(connection: Connection) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     elif isinstance(sock, ssl.SSLSocket):
         tls.notify_close(sock)
-    sock.close()
+    try:
+        sock.close()
+    except OSError:
+        return  # a program has closed a descriptor that was not its own
 
 
 def _leave_child(error: BaseException | None) -> NoReturn:
@@ -239,9 +267,11 @@ def _leave_child(error: BaseException | None) -> NoReturn:
     As on `ThreadingHTTPServer`, where the child has no other thread than the one that ends there.
     """
     failed = error is not None and not isinstance(error, SystemExit)
-    if failed:  # not by the log: a thread of the parent may have held its lock
-        os.write(2, f"in a forked child: {failure_line()}\n".encode())
-    os._exit(int(failed))
+    try:
+        if failed:  # not by the log: a thread of the parent may have held its lock
+            os.write(2, f"in a forked child: {failure_line()}\n".encode())
+    finally:  # standard error may be closed
+        os._exit(int(failed))
 
 
 def failure_line() -> str:

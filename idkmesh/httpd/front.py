@@ -220,7 +220,7 @@ class Front:
     def _read_first(self, connection: Connection, now: float) -> None:
         """Read a connection that has just been accepted: most send their whole head at once."""
         try:
-            data = connection.sock.recv(READ_BYTES)
+            data = connection.sock.recv(READ_BYTES, connection.flags)
         except _WOULD_BLOCK:
             self.keeper.hold(connection, now + self._limits.request_timeout)
             return
@@ -270,7 +270,7 @@ class Front:
     def _receive(self, connection: Connection, size: int) -> bytes | None:
         """Read; None where nothing is there yet or the connection is gone."""
         try:
-            return connection.sock.recv(size)
+            return connection.sock.recv(size, connection.flags)
         except _WOULD_BLOCK:
             return None
         except OSError:
@@ -323,7 +323,7 @@ class Front:
             return
         if request.expect_continue and not rest:
             try:
-                connection.sock.send(_CONTINUE)  # 25 bytes into an empty buffer: taken whole or not at all
+                connection.sock.send(_CONTINUE, connection.flags)  # 25 bytes into an empty buffer: all or nothing
             except OSError:
                 self.keeper.drop(connection)
                 return

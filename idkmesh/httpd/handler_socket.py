@@ -1,8 +1,9 @@
 """The socket that a handler sees: it replays the request, then ends (HS-10.4).
 
 Laws
-    * It shares the connection's descriptor and never closes it. The descriptor blocks while a child process may have
-      it (:meth:`HandlerSocket.fileno`, ``fork``), and no longer when the handler has ended.
+    * It has no descriptor until it is asked for one, and then a duplicate of the connection's
+      (:meth:`HandlerSocket.fileno`): a handler that closes it, or a file or socket that it made of it, harms nobody.
+    * The duplicate blocks, for a child process that may have it, and no longer when the handler has ended.
     * What is sent through it joins the handler's output, in order with what is written to ``wfile``.
     * After a 101 response it goes on live, with the timeout that the handler set.
 """
@@ -21,7 +22,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from idkmesh.httpd import tls
-from idkmesh.httpd.exchange import current_exchange, input_waits
+from idkmesh.httpd.exchange import Lineage, current_exchange, input_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,12 +60,14 @@ _TLS_FACTS = frozenset(
 class HandlerSocket(socket.socket):
     """``self.request`` of a handler. Blocking, as far as the handler can tell."""
 
-    __slots__ = ("_closed_by_handler", "_exchange", "_log", "_peer", "_replay", "_timeout")
+    __slots__ = ("_closed_by_handler", "_exchange", "_log", "_peer", "_replay", "_sock", "_timeout")
 
     def __init__(self, exchange: Exchange, log: LineLog) -> None:
         """Replay the request of `exchange` to its handler."""
-        sock = exchange.connection.sock
-        super().__init__(sock.family, sock.type, sock.proto, fileno=sock.fileno())
+        # In the place of `super().__init__`, which would open or take a descriptor.
+        self._io_refs = 0
+        self._closed = False
+        self._sock = exchange.connection.sock
         self._exchange: Exchange | None = exchange
         self._replay: io.BytesIO | None = None
         self._log = log
@@ -85,15 +88,12 @@ class HandlerSocket(socket.socket):
         return self._exchange
 
     def retire(self) -> None:
-        """End the handler's use of the connection; the descriptor stays open."""
+        """End the handler's use of the connection, which goes on."""
         exchange, self._exchange = self._exchange, None
         if exchange is None:
             return
-        super().detach()
         output, connection = exchange.output, exchange.connection
-        if output.shared:
-            connection.sock.settimeout(0)
-            output.shared = False
+        output.retire()
         if exchange.request.get("upgrade") is not None and output.upgraded() and not connection.unread:
             connection.unread = input_waits(connection.sock)
 
@@ -199,17 +199,15 @@ class HandlerSocket(socket.socket):
         return super().makefile(mode, buffering, **text)  # type: ignore[call-overload]
 
     def fileno(self) -> int:
-        """Return the live descriptor, made blocking, once everything written so far has left.
+        """Return a duplicate of the live descriptor, made blocking, once everything written so far has left.
 
-        For programs that hand it to a child process. After this the response is the program's own.
+        For programs that hand it to a child process, or wait for it. After this the response is the program's own.
         """
         exchange = self._exchange
         if exchange is None:
-            return super().fileno()
+            return -1
         exchange.output.flush(self._timeout)
-        exchange.output.left = exchange.output.shared = True
-        exchange.connection.sock.settimeout(None)
-        return super().fileno()
+        return exchange.output.share()
 
     def settimeout(self, value: float | None, /) -> None:
         """Set the timeout of live reads and writes in seconds. The replayed request never waits."""
@@ -238,10 +236,10 @@ class HandlerSocket(socket.socket):
         if not exchange.output.upgraded():
             return
         exchange.output.flush(self._timeout)
-        sock = exchange.connection.sock
-        if isinstance(sock, ssl.SSLSocket) and how != socket.SHUT_RD:
-            tls.notify_close(sock)
-        socket.socket.shutdown(sock, how)  # an SSLSocket's own would end its reading too
+        with exchange.output.in_use() as sock:
+            if isinstance(sock, ssl.SSLSocket) and how != socket.SHUT_RD:
+                tls.notify_close(sock)
+            socket.socket.shutdown(sock, how)  # an SSLSocket's own would end its reading too
 
     def close(self) -> None:
         """End the handler's use of the connection; the response still goes out."""
@@ -259,6 +257,42 @@ class HandlerSocket(socket.socket):
     def dup(self) -> NoReturn:
         """Refuse, like :meth:`detach`."""
         self.detach()
+
+    @property
+    def family(self) -> Any:
+        """The connection's."""
+        return self._sock.family
+
+    @property
+    def type(self) -> Any:
+        """The connection's."""
+        return self._sock.type
+
+    @property
+    def proto(self) -> int:
+        """The connection's."""
+        return self._sock.proto
+
+    def getsockname(self) -> Any:
+        """Return the server's own address on this connection."""
+        return self._while_running().getsockname()
+
+    def getsockopt(self, *arguments: Any) -> Any:
+        """Return an option of the connection."""
+        return self._while_running().getsockopt(*arguments)
+
+    def setsockopt(self, *arguments: Any) -> None:
+        """Set an option of the connection."""
+        self._while_running().setsockopt(*arguments)
+
+    def _while_running(self) -> socket.socket:
+        """Return the connection's socket.
+
+        :raises OSError: the handler has ended.
+        """
+        if self._exchange is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._sock
 
     def getpeername(self) -> Any:
         """Return the peer's address, known since accept."""
@@ -356,10 +390,11 @@ def _before_fork() -> None:
 def _after_fork_in_parent() -> None:
     output = _output_in_hand()
     if output is not None:
-        output.left = output.shared = True
+        output.note_fork()
 
 
 def _after_fork_in_child() -> None:
+    Lineage.forks += 1
     output = _output_in_hand()
     if output is not None:
         output.disown()

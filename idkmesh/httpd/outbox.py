@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import collections
 import os
+import socket
 import ssl
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from typing import Final
 
 try:
     import fcntl
@@ -20,11 +21,12 @@ except ImportError:  # Windows
 else:
     _TIOCOUTQ = getattr(termios, "TIOCOUTQ", None)
 
-if TYPE_CHECKING:
-    import socket
-
 PIECE = 256 * 1024
 """Bytes offered to the socket at once: what a default send buffer can take, and a bounded copy for TLS."""
+DONT_WAIT: Final = getattr(socket, "MSG_DONTWAIT", 0)
+"""Makes one call on a socket return at once, whatever somebody who shares the descriptor has made of its mode."""
+MEMORY_BYTES: Final = 32 * 1024
+"""The most that one response holds in memory before it goes to the file."""
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError)
 
@@ -37,6 +39,11 @@ def queued_bytes(sock: socket.socket) -> int:
         return int.from_bytes(fcntl.ioctl(sock, _TIOCOUTQ, bytes(4)), sys.byteorder)
     except (OSError, ValueError):  # ValueError: it is closed
         return 0
+
+
+def no_wait(sock: socket.socket) -> int:
+    """Return the flags for reads and writes. TLS takes none; its descriptor is made blocking for nobody."""
+    return 0 if isinstance(sock, ssl.SSLSocket) else DONT_WAIT
 
 
 class _FileRange:
@@ -135,9 +142,10 @@ class Outbox:
         """Size of the anonymous file which :meth:`spool` is filling, what was sent from it included."""
         return self._spool.offset + self._spool.remaining if self._spool is not None else 0
 
-    def send(self, sock: socket.socket, limit: int = 0) -> int:
+    def send(self, sock: socket.socket, limit: int = 0, *, exposed: bool = False) -> int:
         """Send until the socket takes no more, or, with a `limit`, until that many bytes went; return how many.
 
+        :param exposed: other code has had the descriptor, which may block.
         :raises OSError: the client has left.
         """
         sent = 0
@@ -147,15 +155,21 @@ class Outbox:
                 if isinstance(segment, memoryview):
                     count = self._send_bytes(sock, segment)
                 else:
-                    count = self._send_file(sock, segment)
+                    count = self._send_file(sock, segment, exposed=exposed)
                 sent += count
                 self.remaining -= count
         except _WOULD_BLOCK:
-            pass
+            self._let_go()
         return sent
 
+    def _let_go(self) -> None:
+        """Copy the end of a segment that has been sent in part: a view of it would keep all of it."""
+        first = self._segments[0]
+        if isinstance(first, memoryview) and len(first) <= MEMORY_BYTES and len(first) < memoryview(first.obj).nbytes:
+            self._segments[0] = memoryview(bytes(first))
+
     def _send_bytes(self, sock: socket.socket, view: memoryview) -> int:
-        count = sock.send(view[:PIECE])
+        count = sock.send(view[:PIECE], no_wait(sock))
         self.memory -= count
         if count == len(view):
             self._segments.popleft()
@@ -163,13 +177,14 @@ class Outbox:
             self._segments[0] = view[count:]
         return count
 
-    def _send_file(self, sock: socket.socket, part: _FileRange) -> int:
+    def _send_file(self, sock: socket.socket, part: _FileRange, *, exposed: bool) -> int:
         if part.remaining == 0:  # a spool that has been caught up with
             self._drop_first(part)
             return 0
         want = min(part.remaining, PIECE)
-        if isinstance(sock, ssl.SSLSocket) or not hasattr(os, "sendfile"):
-            count = sock.send(os.pread(part.descriptor, want, part.offset))
+        # sendfile(2) takes no flag: it would wait where somebody has made the descriptor block.
+        if exposed or isinstance(sock, ssl.SSLSocket) or not hasattr(os, "sendfile"):
+            count = sock.send(os.pread(part.descriptor, want, part.offset), no_wait(sock))
         else:
             count = os.sendfile(sock.fileno(), part.descriptor, part.offset, want)
         if count == 0:

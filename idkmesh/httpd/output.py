@@ -2,7 +2,10 @@
 
 Two threads meet here while a handler runs: its worker, which appends, and the front, which lets output leave that has
 waited too long (HS-7.3). A lock of its own orders them; both send without blocking. When the handler has ended the
-worker alone finishes the response (HS-7.4).
+worker alone finishes the response (HS-7.4). Threads of the handler's own may come too, and outlive it.
+
+While a child process may have the descriptor (`shared`), what the handler writes leaves at once, in the order in which
+both write; the front lets it alone.
 
 The first bytes are the head of an HTTP response. It is held back until it is complete, then gains ``Connection:
 close`` (HS-7.1): nothing else about it changes. Interim responses before it pass unchanged; after a 101 response
@@ -11,6 +14,7 @@ everything does, at once.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -24,10 +28,11 @@ import time
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from idkmesh.httpd.connection import MINIMUM_WRITE_RATE
-from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.outbox import MEMORY_BYTES, Outbox
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
     from idkmesh.httpd.budget import ByteBudget
     from idkmesh.httpd.connection import Connection
@@ -36,8 +41,6 @@ FLUSH_BYTES = 64 * 1024
 FLUSH_SECONDS = 0.02
 SPOOL_BYTES = 64 * 1024 * 1024
 """The most that one response puts into an anonymous file (HS-7.5)."""
-MEMORY_BYTES = 32 * 1024
-"""The most that one response holds in memory before it goes to the file."""
 SLICE_BYTES = 16 * 1024 * 1024
 """What is taken at a time of a single write that is larger than the file may become."""
 FLUSH_TURN_BYTES = 1024 * 1024
@@ -65,10 +68,12 @@ class Output:
         "_budget",
         "_chunks",
         "_connection",
+        "_duplicate",
         "_ended",
         "_head_done",
         "_lock",
         "_outbox",
+        "_retired",
         "_since",
         "_size",
         "_timeout",
@@ -92,6 +97,9 @@ class Output:
         self._outbox: Outbox | None = None
         self._head_done = False
         self._ended = False
+        self._retired = False
+        self._duplicate = -1
+        """The descriptor that the handler has been given: it may close it, and harms nobody."""
         self.forked = False
         """Whether this is a forked child's: what it writes goes to the descriptor, and the response is the parent's."""
         self.left = False
@@ -101,7 +109,7 @@ class Output:
         self.fault: OSError | None = None
         """Why a response could not be kept: the temporary directory takes no more."""
         self.shared = False
-        """Whether the descriptor, made blocking, is in a child process's hands too: the front lets it alone."""
+        """Whether a child process may have the descriptor: what is written leaves at once."""
         self.status = 0
 
     def write(self, data: bytes) -> int:
@@ -116,26 +124,36 @@ class Output:
             return size
         with self._lock:
             if self.broken or self._ended:
-                if self.forked:
+                if self.forked and not self.broken:
                     return self._write_through(data)
                 self._refuse()
             if not self._chunks:
                 self._since = time.monotonic()
             self._chunks.append(data)
             self._size += size
-            if self._size < FLUSH_BYTES and self.status != SWITCHING_PROTOCOLS:
+            if self._size < FLUSH_BYTES and self.status != SWITCHING_PROTOCOLS and not self.shared:
                 return size
             self._push()
         self._relieve()
         return size
 
     def _write_through(self, data: bytes) -> int:
+        connection = self._connection
         view = memoryview(data)
+        began = 0.0
         while view:
             try:
-                view = view[self._connection.sock.send(view) :]
+                sent = connection.sock.send(view, connection.flags)
             except (BlockingIOError, ssl.SSLWantWriteError):
-                _wait_writable(self._connection.sock, self._timeout)
+                if not began:
+                    began = self._await_reader()
+                if self._given_up(began):
+                    self.broken = True
+                    raise BrokenPipeError(errno.EPIPE, "the client takes too little of the response") from None
+                _wait_writable(connection.sock, 0.1)
+            else:
+                connection.written += sent
+                view = view[sent:]
         return len(data)
 
     def write_whole(self, data: bytes, status: int) -> None:
@@ -180,11 +198,17 @@ class Output:
 
         Under the lock: a TLS object cannot be read and written at once.
         """
+        connection = self._connection
         with self._lock:
             self._push()
-            if self.broken or self._ended:
-                self._refuse()
-            return self._connection.sock.recv(size, flags)
+            self._check()
+            try:
+                return connection.sock.recv(size, flags | connection.flags)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except OSError:
+                self._break()
+                raise
 
     def flush(self, timeout: float | None = None) -> None:
         """Let everything written leave, an unfinished head too, and wait until the socket has taken it.
@@ -196,8 +220,7 @@ class Output:
         if self.forked:
             return
         with self._lock:
-            if self.broken or self._ended:
-                self._refuse()
+            self._check()
             self._stage(final=True)
             self._push()
         while self._waits():
@@ -205,8 +228,62 @@ class Output:
                 raise TimeoutError("timed out")
             with self._lock:
                 self._push()
-        if self.broken:
-            self._refuse()
+        self._check()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[socket.socket]:
+        """Lend the handler the connection's socket, under the lock.
+
+        :raises BrokenPipeError: the client has left, or the handler has returned and another thread of it has not.
+        """
+        with self._lock:
+            if (self.broken or self._ended or self._retired) and not self.forked:
+                self._refuse()
+            yield self._connection.sock
+
+    def share(self) -> int:
+        """Return a duplicate of the descriptor, the same for each call; it blocks until :meth:`retire`.
+
+        Over TLS it does not: nobody else can read or write there, and the server's own calls would block with it.
+
+        :raises BrokenPipeError: as :meth:`in_use`.
+        """
+        with self.in_use() as sock:
+            if not self._has_duplicate():
+                self._duplicate = os.dup(sock.fileno())
+            self._expose()
+            if not isinstance(sock, ssl.SSLSocket):
+                os.set_blocking(self._duplicate, True)
+            return self._duplicate
+
+    def note_fork(self) -> None:
+        """In the parent: the child has the descriptor, and may have answered."""
+        with self._lock:
+            if not self._ended:
+                self._expose()
+
+    def _expose(self) -> None:
+        self.left = self.shared = self._connection.exposed = True
+
+    def _has_duplicate(self) -> bool:
+        """Say whether the duplicate is still one: a handler may have closed it, and its number be given out again."""
+        if self._duplicate < 0:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._duplicate), os.fstat(self._connection.sock.fileno()))
+        except OSError:
+            return False
+
+    def retire(self) -> None:
+        """End the handler's use of the descriptor."""
+        with self._lock:
+            self._retired = True
+            if self.shared and not self.forked:  # a child that returns is not to change what its parent has
+                self.shared = False
+                with contextlib.suppress(OSError):
+                    os.set_blocking(self._connection.sock.fileno(), False)
+                if self._has_duplicate():
+                    os.close(self._duplicate)
 
     def _waits(self) -> bool:
         outbox = self._outbox  # the front may take it away between two looks
@@ -218,7 +295,7 @@ class Output:
         What the child writes goes to the descriptor at once, as it does with the standard library.
         """
         self._lock = threading.Lock()
-        self.forked = self._ended = True
+        self.forked = self._ended = self._connection.exposed = True
         self._chunks = []
         self._outbox = None
 
@@ -248,10 +325,11 @@ class Output:
         if most is not None:
             count = min(count, most)
         with self._lock:
-            if self.broken or self._ended:
-                self._refuse()
+            self._check()
             self._stage(final=True)
             self._backlog().add_file(os.dup(descriptor), offset, count)
+        if self.shared:
+            self._relieve()
         return count
 
     def settle(self) -> bytes | Outbox | None:
@@ -283,8 +361,13 @@ class Output:
         with self._lock:
             self._break()
 
+    def _check(self) -> None:
+        if self.broken or self._ended:
+            self._refuse()
+
     def _refuse(self) -> NoReturn:
-        reason = "the response has ended with its handler" if self._ended else "the client has left"
+        ended = self._ended or (self._retired and not self.broken)
+        reason = "the response has ended with its handler" if ended else "the client has left"
         raise BrokenPipeError(errno.EPIPE, reason)
 
     def _backlog(self) -> Outbox:
@@ -363,7 +446,7 @@ class Output:
             return
         self.left = True
         try:
-            sent = outbox.send(self._connection.sock, limit)
+            sent = outbox.send(self._connection.sock, limit, exposed=self._connection.exposed)
         except OSError:
             self._break()
             return
@@ -393,29 +476,45 @@ class Output:
             self._outbox = None
 
     def _relieve(self) -> None:
-        """Hold the handler back while its response fills the file, until the client takes some of it (HS-7.5)."""
-        connection = self._connection
+        """Hold the handler back while its response fills the file, until the client takes some of it (HS-7.5).
+
+        While the descriptor is shared, until the client has taken all of it: a child would write past what waits.
+        """
         began = 0.0
-        while self._spooled >= SPOOL_BYTES:
-            now = time.monotonic()
-            if not began:
-                began = now
-                connection.await_reader(now)
+        while self._behind:
+            began = began or self._await_reader()
             with self._lock:
+                if self._ended:  # with the handler, of which this thread is another
+                    return
                 self._push()
-                connection.look(now)
-                stalled = now - connection.progress_at > self._timeout
-                if stalled or (now - began > self._timeout and connection.write_rate(now) < MINIMUM_WRITE_RATE):
+                if self._given_up(began):
                     self._break()
                     break
-            _wait_writable(connection.sock, 0.1)
+            _wait_writable(self._connection.sock, 0.1)
         if self.broken:
-            raise BrokenPipeError(errno.EPIPE, "the client takes too little of a large response")
+            raise BrokenPipeError(errno.EPIPE, "the client takes too little of the response")
+
+    @property
+    def _behind(self) -> bool:
+        return self._waits() if self.shared else self._spooled >= SPOOL_BYTES
 
     @property
     def _spooled(self) -> int:
         outbox = self._outbox  # the front may take it away between two looks
         return outbox.spooled if outbox is not None else 0
+
+    def _await_reader(self) -> float:
+        now = time.monotonic()
+        self._connection.await_reader(now)
+        return now
+
+    def _given_up(self, began: float) -> bool:
+        """Say whether a client that is waited for since `began` takes nothing, or too little (HS-4.4, HS-7.5)."""
+        connection = self._connection
+        now = time.monotonic()
+        connection.look(now)
+        stalled = now - connection.progress_at > self._timeout
+        return stalled or (now - began > self._timeout and connection.write_rate(now) < MINIMUM_WRITE_RATE)
 
 
 def _closing(head: bytes, status: int) -> bytes:
@@ -440,5 +539,8 @@ def _is_plain_file(source: object) -> bool:
 def _wait_writable(sock: socket.socket, timeout: float) -> bool:
     """Wait up to `timeout` seconds for room; `select.select` could not watch descriptors above 1,023."""
     poll = select.poll()
-    poll.register(sock, select.POLLOUT)
+    try:
+        poll.register(sock, select.POLLOUT)
+    except ValueError:  # closed: the handler has returned, and a thread of it has not
+        return True
     return bool(poll.poll(timeout * 1000))

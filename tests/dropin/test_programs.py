@@ -368,19 +368,21 @@ def test_forked_child_waits_for_no_thread_of_its_parent(serve: Callable[..., Run
     assert serve(handler_of(step)).ask(get("/")).body == b"0"
 
 
-def test_front_lets_a_shared_descriptor_alone(serve: Callable[..., Running]) -> None:
-    """HS-10.4, HS-1.2: while the descriptor blocks, because a child process may have it, the front does not send."""
+def test_writes_beside_a_shared_descriptor(serve: Callable[..., Running]) -> None:
+    """HS-10.4, HS-7.3: while a child process may have the descriptor, each write leaves at once, in order with its."""
 
     def step(handler: Any) -> None:
-        handler.wfile.write(HEAD)
-        handler.wfile.fileno()
-        exchange = handler.request.exchange
-        sent = exchange.connection.written
-        handler.wfile.write(b"body")
-        exchange.output.flush_if_old(float("inf"))
-        assert exchange.connection.written == sent
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        descriptor = handler.wfile.fileno()
+        connection = handler.request.exchange.connection
+        for piece in (b"one,", b"three,"):
+            sent = connection.written
+            handler.wfile.write(piece)
+            assert connection.written == sent + len(piece)
+            os.write(descriptor, b"between,")
+        handler.request.exchange.output.flush_if_old(float("inf"))
 
-    assert serve(handler_of(step)).ask(get("/")).body == b"body"
+    assert serve(handler_of(step)).ask(get("/")).body == b"one,between,three,between,"
 
 
 def test_fork_after_the_client_has_left(serve: Callable[..., Running]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any, cast
@@ -312,3 +313,33 @@ def test_handle_error_that_raises() -> None:
     assert made.far.recv(65_536).startswith(b"HTTP/1.0 500 ")
     assert made.core.limiter.in_flight == 0
     made.close()
+
+
+@pytest.mark.parametrize("where", ["settle", "_hand_out"])
+def test_whatever_fails_at_the_end(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """HS-4.7, HS-5.5: slot and connection come back to the front even where the response cannot be ended."""
+    made = Made(lambda exchange: exchange.respond(Response(200, body=b"x" * 3_000_000)))
+    returned: list[Connection] = []
+    monkeypatch.setattr(made.core, "give_back", returned.append)
+
+    def fail(output: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(f"idkmesh.httpd.output.Output.{where}", fail)
+    with pytest.raises(MemoryError):
+        contextvars.Context().run(made.exchange.run)
+    assert made.core.limiter.in_flight == 0
+    assert returned == [made.connection]
+    assert made.connection.state is State.CLOSED
+    assert made.connection.cut
+    assert made.connection.sock.fileno() == -1
+    made.close()
+
+
+def test_closing_what_somebody_else_has_closed() -> None:
+    """HS-4.7: a descriptor that a program has closed under the server is no error when its connection ends."""
+    near, far = socket.socketpair()
+    os.close(near.fileno())
+    close(Connection(near, None, 0.0, State.CLOSED))
+    assert near.fileno() == -1
+    far.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -201,3 +202,17 @@ def test_reduce_that_fails_keeps_what_is_left(monkeypatch: pytest.MonkeyPatch) -
         outbox.reduce(100)
     outbox.close()
     assert outbox.remaining == 0
+
+
+def test_end_of_a_large_piece_is_copied(pair: tuple[socket.socket, socket.socket]) -> None:
+    """HS-7.5, HS-6.3: what a client has not taken of a large piece does not keep all of it in memory."""
+    near, _ = pair
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            near.send(b"x" * 1024)
+    outbox = Outbox()
+    outbox.add(memoryview(b"y" * 1_000_000)[999_000:])
+    assert outbox.send(near) == 0
+    (segment,) = outbox._segments
+    assert isinstance(segment, memoryview)
+    assert memoryview(segment.obj).nbytes == len(segment) == outbox.memory == 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import socket
 import threading
 from pathlib import Path
@@ -14,8 +15,8 @@ import pytest
 from idkmesh.httpd import output as module
 from idkmesh.httpd.budget import ByteBudget
 from idkmesh.httpd.connection import FREE_BYTES, Connection, State
-from idkmesh.httpd.outbox import Outbox
-from idkmesh.httpd.output import FLUSH_BYTES, FLUSH_SECONDS, MEMORY_BYTES, Output
+from idkmesh.httpd.outbox import MEMORY_BYTES, Outbox
+from idkmesh.httpd.output import FLUSH_BYTES, FLUSH_SECONDS, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -339,7 +340,7 @@ def test_front_sends_a_bounded_part(made: Made, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "FLUSH_TURN_BYTES", 1)
     limits = []
 
-    def send(self: Outbox, sock: socket.socket, limit: int = 0) -> int:
+    def send(self: Outbox, sock: socket.socket, limit: int = 0, *, exposed: bool) -> int:
         limits.append(limit)
         return 0
 
@@ -371,3 +372,91 @@ def test_a_write_larger_than_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     thread.join()
     assert largest < 2_000_000 + 500_000 + FLUSH_BYTES
     made.close()
+
+
+def test_descriptor_is_not_given_to_who_comes_late(made: Made) -> None:
+    """HS-1.2, HS-10.4: once the handler has returned its threads get no descriptor, and the socket does not block."""
+    made.output.write(HEAD)
+    made.output.flush()
+    descriptor = made.output.share()
+    assert os.get_blocking(made.connection.sock.fileno())
+    assert made.output.share() == descriptor
+    made.output.retire()
+    assert not os.get_blocking(made.connection.sock.fileno())
+    assert not made.output.shared
+    with pytest.raises(BrokenPipeError, match="ended with its handler"):
+        made.output.share()
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)
+
+
+def test_flush_that_the_end_overtakes(made: Made) -> None:
+    """HS-7.4: a thread of the handler that waits in flush() or write() when the response ends is told, or let go."""
+    outcomes: list[BaseException | None] = []
+    made.output.write(HEAD + b"x" * 4_000_000)
+
+    def flush() -> None:
+        try:
+            made.output.flush(5)
+        except OSError as error:
+            outcomes.append(error)
+
+    thread = threading.Thread(target=flush)
+    thread.start()
+    thread.join(0.1)
+    remainder = made.output.settle()
+    assert isinstance(remainder, Outbox)
+    remainder.close()
+    while thread.is_alive():
+        made.arrived()
+    (error,) = outcomes
+    assert isinstance(error, BrokenPipeError)
+
+
+def test_nothing_waits_where_the_descriptor_blocks(made: Made, tmp_path: Path) -> None:
+    """HS-1.2: neither sending bytes nor a file, nor reading, waits on a descriptor that somebody made blocking."""
+    (tmp_path / "file").write_bytes(b"f" * 4_000_000)
+    made.output.share()
+    made.output.shared = False
+    made.output.write(HEAD + b"x" * 4_000_000)
+    with (tmp_path / "file").open("rb") as file:
+        made.output.send_file(file)
+    made.output.flush_if_old(1e9)
+    with pytest.raises(BlockingIOError):
+        made.output.receive(1, 0)
+    remainder = made.output.settle()
+    assert isinstance(remainder, Outbox)
+    received = 0
+    while remainder.remaining:
+        received += len(made.arrived())
+        remainder.send(made.connection.sock, exposed=made.connection.exposed)
+    while piece := made.arrived():
+        received += len(piece)
+    assert received == len(HEAD) + len(b"Connection: close\r\n") + 8_000_000
+
+
+def test_sharing_waits_for_the_client(made: Made) -> None:
+    """HS-10.4, HS-4.4: while the descriptor is shared a write waits until it is sent, or the client takes nothing."""
+    made.output.share()
+    made.output.write(HEAD + b"small")
+    assert made.arrived().endswith(b"\r\n\r\nsmall")
+    with pytest.raises(BrokenPipeError, match="takes too little"):
+        made.output.write(b"x" * 4_000_000)
+    assert made.output.broken
+
+
+def test_file_beside_a_shared_descriptor(made: Made, tmp_path: Path) -> None:
+    """HS-10.4, HS-7.3: neither does a file wait for the end of the handler while a child may write."""
+    (tmp_path / "file").write_bytes(b"content")
+    made.output.note_fork()
+    with (tmp_path / "file").open("rb") as file:
+        assert made.output.send_file(file) == 7
+    assert made.arrived() == b"content"
+
+
+def test_fork_after_the_end(made: Made) -> None:
+    """HS-7.4: a fork in a thread that outlives its handler changes nothing about a response that has ended."""
+    made.output.settle()
+    made.output.note_fork()
+    assert not made.output.shared
+    assert not made.connection.exposed
