@@ -3,6 +3,7 @@
 Laws
     * A connection is held in the set of its state while the front waits for its client, and in that of HANDLING while
       a worker has it. Each set is ordered: who has waited longest is first, or, for bodies, whose progress is oldest.
+    * A descriptor that a program has closed under the server costs the connection whose it was, and nobody else.
     * A registered connection is closed at the end of the poll batch in which it died, so that no event of the batch
       meets a descriptor that has been given out again. Events are matched by connection object.
 """
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from idkmesh.httpd.core import Core
 
 SHED_AT_ONCE: Final = 16
+_GONE: Final = (OSError, KeyError, ValueError)
+"""What a selector raises for a descriptor that is not what it was."""
 
 
 class Keeper:
@@ -39,6 +42,8 @@ class Keeper:
         self.deadlines = Deadlines()
         self._evictor = Evictor()
         self._doomed: list[Connection] = []
+        self._lost: list[Connection] = []
+        """Those whose descriptor turned out to be gone in this turn."""
 
     def hold(self, connection: Connection, deadline: float) -> None:
         """Wait for the client, in the connection's state, until `deadline`."""
@@ -54,11 +59,35 @@ class Keeper:
         """Wait for input, room, or whatever else `events` says."""
         if connection.events == events:
             return
-        if connection.events:
-            self.selector.modify(connection.sock, events, connection)
+        try:
+            if connection.events:
+                self.selector.modify(connection.sock, events, connection)
+            else:
+                self._register(connection, events)
+        except _GONE as error:
+            self._lose(connection, error)
         else:
-            self.selector.register(connection.sock, events, connection)
-        connection.events = events
+            connection.events = events
+
+    def _register(self, connection: Connection, events: int) -> None:
+        sock = connection.sock
+        try:
+            self.selector.register(sock, events, connection)
+        except KeyError as error:  # whose number this was before has been closed, and not by this server
+            other = self.selector.get_key(sock).data
+            if not isinstance(other, Connection):
+                raise
+            self.selector.unregister(sock)
+            self._lose(other, error)
+            other.sock.detach()  # it must not close the number, which is the newcomer's
+            self.selector.register(sock, events, connection)
+
+    def _lose(self, connection: Connection, error: Exception) -> None:
+        self._core.log.once(
+            "descriptor", f"the descriptor of a connection is gone: a handler has closed what is not its own? {error!r}"
+        )
+        connection.events = 0
+        self._lost.append(connection)
 
     def release(self, connection: Connection) -> None:
         """Stop waiting for the client."""
@@ -68,7 +97,10 @@ class Keeper:
             self._files -= connection.files
             connection.files = 0
         if connection.events:
-            self.selector.unregister(connection.sock)
+            try:
+                self.selector.unregister(connection.sock)
+            except _GONE as error:
+                self._lose(connection, error)
             connection.events = 0
 
     def drop(self, connection: Connection) -> None:
@@ -89,7 +121,11 @@ class Keeper:
             close(connection)
 
     def end_batch(self) -> None:
-        """Close who has died since the last call."""
+        """Close who has died since the last call, and drop whose descriptor is gone."""
+        while self._lost:
+            connection = self._lost.pop()
+            if connection in self.held[connection.state] and connection.state is not State.HANDLING:
+                self.drop(connection)
         for connection in self._doomed:
             close(connection)
         self._doomed.clear()

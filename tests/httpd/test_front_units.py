@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import errno
 import os
+import selectors
 import socket
 import struct
 from typing import TYPE_CHECKING, Any, cast
@@ -571,3 +572,70 @@ def test_burst_of_short_requests(world: Callable[..., World]) -> None:
     here.front.turn(0.001)
     assert sorted(b" 503 " in read(client) for client in late) == [False, False, True, True, True]
     here.workers.run()
+
+
+# --- descriptors that programs close ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [GET[:9], b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n"])
+def test_descriptor_that_is_closed_under_the_front(
+    world: Callable[..., World], caplog: pytest.LogCaptureFixture, data: bytes
+) -> None:
+    """HS-4.7, HS-1.2: it costs the connection whose it was: not the newcomer that gets its number, nor the front."""
+    here = world()
+    here.connect(data)
+    here.turn()
+    (state,) = (state for state, held in here.front.keeper.held.items() if held)
+    (stale,) = here.held(state)
+    newcomers = [here.connect(GET[:9]) for _ in range(3)]
+    number = stale.sock.fileno()
+    os.close(number)
+    here.turn()
+    assert stale.state is State.CLOSED
+    assert here.core.connections == 3
+    assert number in {connection.sock.fileno() for connection in here.held(State.READING_HEAD)}
+    for client in newcomers:
+        client.sendall(GET[9:])
+    here.turn()
+    assert [b"200 OK" in read(client) for client in newcomers] == [True] * 3
+    assert len([line for line in caplog.messages if "descriptor of a connection is gone" in line]) == 1
+
+
+def test_descriptors_that_nobody_has_any_more(world: Callable[..., World]) -> None:
+    """HS-4.7: connections whose descriptors are closed end in whatever way the front meets them."""
+    here = world()
+    body = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n"
+    clients = [here.connect(data) for data in (GET[:9], body, body + b"x")]
+    here.turn()
+    keeper = here.front.keeper
+    held = [*here.held(State.READING_HEAD), *here.held(State.READING_BODY)]
+    assert len(held) == 3
+    for connection in held:
+        os.close(connection.sock.fileno())
+    keeper.watch(held[0], selectors.EVENT_WRITE)
+    keeper.release(held[1])
+    keeper.hold(held[1], here.clock.now + 5)
+    here.turn()
+    assert [connection.state for connection in held[:2]] == [State.CLOSED] * 2
+    here.turn(60)
+    assert held[2].state is State.CLOSED
+    assert here.core.connections == 0
+    assert [ended(client) for client in clients] == [True] * 3
+
+
+def test_bytes_beyond_a_refused_upgrade(world: Callable[..., World]) -> None:
+    """HS-6.3, HS-4.6: what came beyond a request that asks for an upgrade is let go with its answer, and charged."""
+    here = world()
+    upgrade = GET[:-2] + b"Upgrade: x\r\n\r\n"
+    here.connect(upgrade.replace(b"/", b"/inline", 1) + b"z" * 60_000)
+    here.turn()
+    (lingering,) = here.held(State.LINGERING)
+    assert lingering.early == b""
+    here.connect(upgrade + b"z" * 60_000)
+    here.front.turn(0.001)
+    (handled,) = here.held(State.HANDLING)
+    assert handled.early
+    assert here.core.budget.used == handled.kept - FREE_BYTES > 40_000
+    here.turn()
+    assert here.core.budget.used == 0
+    assert handled.early == b""
