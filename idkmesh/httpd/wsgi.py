@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
-_STATUS = re.compile(r"[1-9][0-9]{2} [ -~\x80-\xff]*")
+_STATUS = re.compile(r"[2-9][0-9]{2} [ -~\x80-\xff]*")
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "proxy-connection"}
 )
