@@ -40,6 +40,8 @@ UNWATCHED_SECONDS = 0.001
 """A handler that took longer has left a client the time to send more than it announced, so somebody has to look."""
 _RESET = struct.pack("ii", 1, 0)
 
+_LIBRARIES: Final = (os.path.dirname(os.__file__) + os.sep, os.path.dirname(__file__) + os.sep)  # noqa: PTH120 (prefixes of texts)
+
 current_exchange: contextvars.ContextVar[Exchange | None] = contextvars.ContextVar("current_exchange", default=None)
 """The exchange that the current worker runs."""
 
@@ -277,8 +279,7 @@ def _leave_child(error: BaseException | None) -> NoReturn:
 def failure_line() -> str:
     """Return one line about the exception that is being handled: what, where, for which request."""
     kind, error, trace = sys.exc_info()
-    frames = traceback.extract_tb(trace)
-    place = f" at {frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else ""
+    place = _places(traceback.extract_tb(trace))
     name = kind.__name__ if kind else "error"
     text = log_value(str(error))
     exchange = current_exchange.get()
@@ -286,6 +287,19 @@ def failure_line() -> str:
         return f"{name}: {text}{place}"
     request = exchange.request
     return f"{name}: {text}{place}, answering {request_name(request)} (request {exchange.request_id})"
+
+
+def _places(frames: traceback.StackSummary) -> str:
+    """Return where an exception was raised, and by which line of the program's own if that is another."""
+    if not frames:
+        return ""
+    own = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith(_LIBRARIES) and f"{os.sep}site-packages{os.sep}" not in frame.filename
+    ]
+    shown = [own[-1], frames[-1]] if own and own[-1] is not frames[-1] else [frames[-1]]
+    return " at " + ", raised at ".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in shown)
 
 
 def request_name(request: Request) -> str:

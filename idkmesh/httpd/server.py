@@ -7,6 +7,7 @@ and what both share (`core.py`).
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import signal
@@ -16,6 +17,7 @@ import ssl
 import sys
 import threading
 import time
+import traceback
 from http.server import HTTPServer, ThreadingHTTPServer
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING, Any
@@ -142,8 +144,10 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         run_handler(self.RequestHandlerClass, request, client_address, self, self._core.log)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 (the standard signature)
-        """Log the exception that is being handled, in one line."""
+        """Log the exception that is being handled, in one line; its traceback at level DEBUG."""
         self._core.log.write(failure_line(), ERROR)
+        if logging.getLogger("idkmesh").isEnabledFor(logging.DEBUG):
+            self._core.log.write(traceback.format_exc(), logging.DEBUG)
 
     def serve_forever(self, poll_interval: float = TURN_SECONDS) -> None:
         """Serve until :meth:`shutdown`, or until a drain that :meth:`request_drain` has asked for is over.

@@ -211,3 +211,14 @@ def test_no_line_for_hostile_clients(serve: Callable[..., Running]) -> None:
         here.connect(data)
     until(lambda: here.core.connections == 0)
     assert here.log.lines == []
+
+
+def test_traceback_at_level_debug(serve: Callable[..., Running], caplog: pytest.LogCaptureFixture) -> None:
+    """HS-7.6: one line at level ERROR; the traceback follows for those who have asked for level DEBUG."""
+    here = serve(Stuck)
+    here.server.gate.set()
+    with caplog.at_level(logging.DEBUG, logger="idkmesh"):
+        assert here.ask().status == 500
+        until(lambda: any("Traceback" in record.getMessage() for record in caplog.records))
+    (told,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "\n" not in told.getMessage()

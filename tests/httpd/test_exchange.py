@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import json
 import os
+import re
 import socket
 import ssl
 from typing import TYPE_CHECKING, Any, cast
@@ -343,3 +345,13 @@ def test_closing_what_somebody_else_has_closed() -> None:
     close(Connection(near, None, 0.0, State.CLOSED))
     assert near.fileno() == -1
     far.close()
+
+
+def test_failure_line_names_the_programs_own_line(run: Callable[..., Made]) -> None:
+    """HS-7.6: where a library raised, the line of the program that called it comes first."""
+
+    def parse(exchange: Exchange) -> None:
+        json.loads("{")
+
+    (line,) = run(parse).server.errors
+    assert re.search(r" at \S*test_exchange\.py:\d+ in parse, raised at \S*decoder\.py:\d+ in ", line)
