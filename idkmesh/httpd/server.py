@@ -172,12 +172,12 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
         :meth:`shutdown` and :meth:`server_close` in another thread end it.
         """
-        if self._closed or self._drained:
-            raise RuntimeError("the server is closed")
         limits = [limit for limit in (self.timeout, self.socket.gettimeout()) if limit]
         deadline = time.monotonic() + min(limits) if limits else float("inf")
         core = self._core
         with self._running() as front:
+            if self._closed or self._drained:  # judged here: another thread may have closed it just now
+                raise RuntimeError("the server is closed")
             core.attentive = True
             try:
                 front.acceptor.start(most=1)
