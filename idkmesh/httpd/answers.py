@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, Connection, Event, State
 from idkmesh.httpd.exchange import input_waits
-from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.outbox import WOULD_BLOCK, Outbox
 from idkmesh.httpd.request_rules import Refusal, Request
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ LOOK_SECONDS: Final = 0.5
 WRITE_TURN_BYTES: Final = 1024 * 1024
 """The most that one connection is sent before the others have their turn."""
 DISCARD_BYTES: Final = 256 * 1024
-
-_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Answers:
@@ -59,7 +57,7 @@ class Answers:
         connection.body = connection.early = b""
         try:
             sent = connection.sock.send(data, connection.flags)
-        except _WOULD_BLOCK:
+        except WOULD_BLOCK:
             sent = 0
         except OSError:
             self._keeper.drop(connection)
@@ -143,7 +141,7 @@ class Answers:
         while True:
             try:
                 data = connection.sock.recv(DISCARD_BYTES, connection.flags)
-            except _WOULD_BLOCK:
+            except WOULD_BLOCK:
                 return
             except OSError:
                 break

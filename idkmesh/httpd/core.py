@@ -166,8 +166,7 @@ class Core:
         if refusal.status not in COUNTED_ELSEWHERE:
             self.refused += 1
 
-    @staticmethod
-    def request_id(connection: Connection) -> str:
+    def request_id(self, connection: Connection) -> str:
         """Return the id of a request: a safe caller's own, or a new one; the same whenever it is asked."""
         if not connection.request_id:
             request = connection.request

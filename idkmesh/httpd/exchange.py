@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Event, State
-from idkmesh.httpd.outbox import DONT_WAIT
+from idkmesh.httpd.outbox import DONT_WAIT, WOULD_BLOCK
 from idkmesh.httpd.output import Output
 from idkmesh.httpd.refusals import INTERNAL_ERROR, NO_THREAD
-from idkmesh.service_runtime import log_value, safe_request_id
+from idkmesh.service_runtime import log_value
 
 if TYPE_CHECKING:
     from idkmesh.httpd.budget import ByteBudget
@@ -66,6 +66,9 @@ class Service(Protocol):
 
     def handler_failed(self, exchange: Exchange) -> None:
         """Tell of the exception that is being handled."""
+
+    def request_id(self, connection: Connection) -> str:
+        """Return the id of a request, the same whenever it is asked."""
 
     def declined(self) -> None:
         """Count and tell of a request for which no thread could be started."""
@@ -114,10 +117,7 @@ class Exchange:
     @property
     def request_id(self) -> str:
         """The id of this request: a safe caller's own, or a new one."""
-        connection = self.connection
-        if not connection.request_id:
-            connection.request_id = safe_request_id(self.request.get("x-request-id"))
-        return connection.request_id
+        return self._service.request_id(self.connection)
 
     @property
     def http_date(self) -> str:
@@ -224,7 +224,7 @@ class Exchange:
         connection = self.connection
         try:
             sent = connection.sock.send(data, connection.flags)
-        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+        except WOULD_BLOCK:
             sent = 0
         except OSError:
             self.output.broken = True

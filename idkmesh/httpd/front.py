@@ -26,6 +26,7 @@ from idkmesh.httpd.connection import FREE_BYTES, Connection, Event, State, body_
 from idkmesh.httpd.core import Limit
 from idkmesh.httpd.exchange import Exchange, close
 from idkmesh.httpd.keeper import Keeper
+from idkmesh.httpd.outbox import WOULD_BLOCK
 from idkmesh.httpd.output import FLUSH_SECONDS
 from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD, OUT_OF_MEMORY, TOO_SLOW
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 READ_BYTES = 64 * 1024
 BODY_READ_BYTES = 256 * 1024
 
-_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -221,7 +221,7 @@ class Front:
         """Read a connection that has just been accepted: most send their whole head at once."""
         try:
             data = connection.sock.recv(READ_BYTES, connection.flags)
-        except _WOULD_BLOCK:
+        except WOULD_BLOCK:
             self.keeper.hold(connection, now + self._limits.request_timeout)
             return
         except OSError:
@@ -271,7 +271,7 @@ class Front:
         """Read; None where nothing is there yet or the connection is gone."""
         try:
             return connection.sock.recv(size, connection.flags)
-        except _WOULD_BLOCK:
+        except WOULD_BLOCK:
             return None
         except OSError:
             self.keeper.drop(connection)

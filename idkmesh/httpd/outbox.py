@@ -28,7 +28,8 @@ DONT_WAIT: Final = getattr(socket, "MSG_DONTWAIT", 0)
 MEMORY_BYTES: Final = 32 * 1024
 """The most that one response holds in memory before it goes to the file."""
 
-_WOULD_BLOCK = (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError)
+WOULD_BLOCK: Final = (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError)
+"""What a call on a socket that must not block raises where it would, with TLS or without."""
 
 
 def queued_bytes(sock: socket.socket) -> int:
@@ -158,7 +159,7 @@ class Outbox:
                     count = self._send_file(sock, segment, exposed=exposed)
                 sent += count
                 self.remaining -= count
-        except _WOULD_BLOCK:
+        except WOULD_BLOCK:
             self._let_go()
         return sent
 

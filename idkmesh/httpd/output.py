@@ -28,7 +28,7 @@ import time
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from idkmesh.httpd.connection import MINIMUM_WRITE_RATE
-from idkmesh.httpd.outbox import MEMORY_BYTES, Outbox
+from idkmesh.httpd.outbox import MEMORY_BYTES, WOULD_BLOCK, Outbox
 
 if TYPE_CHECKING:
     import socket
@@ -204,7 +204,7 @@ class Output:
             self._check()
             try:
                 return connection.sock.recv(size, flags | connection.flags)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            except WOULD_BLOCK:
                 raise
             except OSError:
                 self._break()
