@@ -221,9 +221,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         minimum=1,
         maximum=64,
         unit="count",
-        meaning="Reserved for the event stream, which this version does not serve: streams open at once. Until then it "
-        "counts in the least max_connections alone.",
-        not_covered="Requests: a stream will take no place among max_concurrent_requests.",
+        meaning="Event streams open at once. Beyond it the answer is 503 too_many_streams.",
+        not_covered="Requests: a stream takes no place among max_concurrent_requests.",
         precedent="A second limiter of its own, so that long streams cannot use up the short requests' places.",
         document_key="max_sse_clients",
     ),
@@ -234,8 +233,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         minimum=0.1,
         maximum=300.0,
         unit="seconds",
-        meaning="Reserved for the event stream, which this version does not serve: time without an event after which a "
-        "stream carries a comment, so that a dead peer is noticed.",
+        meaning="Time without a byte after which an event stream carries a comment, so that proxies keep it and a dead "
+        "peer is noticed.",
         not_covered="A client that is there and does not read (request_timeout).",
         precedent="The advice of the HTML standard on server-sent events: a comment every 15 seconds or so.",
         document_key="sse_heartbeat_seconds",
@@ -247,8 +246,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         minimum=1.0,
         maximum=86_400.0,
         unit="seconds",
-        meaning="Reserved for the event stream, which this version does not serve: age at which a stream is ended, so "
-        "that the client reconnects and resumes.",
+        meaning="Age at which an event stream is ended, so that the client reconnects and resumes.",
         not_covered="How often a client reconnects.",
         precedent="min-request-timeout of the Kubernetes API server, which ends a healthy watch too.",
         document_key="sse_max_stream_seconds",

@@ -43,16 +43,17 @@ class Answers:
             connection.unread = True
         request_id = core.request_id(connection)
         data = core.renderer.render_refusal(refusal, connection.request, request_id, core.http_date())
-        self._begin_write(connection, data, refusal.status, now)
+        self.send(connection, data, refusal.status, now)
 
     def answer(self, connection: Connection, response: Response, now: float) -> None:
         """Answer what the front itself knows."""
         core = self._core
         request_id = core.request_id(connection)
         data = core.renderer.render(response, connection.request, request_id, core.http_date())
-        self._begin_write(connection, data, response.status, now)
+        self.send(connection, data, response.status, now)
 
-    def _begin_write(self, connection: Connection, data: bytes, status: int, now: float) -> None:
+    def send(self, connection: Connection, data: bytes, status: int, now: float) -> None:
+        """Answer with the bytes of a whole response."""
         connection.status = status
         connection.body = connection.early = b""
         try:

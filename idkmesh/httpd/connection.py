@@ -6,7 +6,7 @@ Laws
       :data:`TRANSITIONS` is a fault of this program (HS-4.1); whatever a client does has a row.
     * Deadlines are absolute monotonic seconds; one a phase. Reset rules: HANDSHAKE, READING_HEAD, READING_BODY and
       LINGERING never extend theirs; in WRITING the client has `request_timeout` from the last byte that it took
-      (HS-4.2 to HS-4.6).
+      (HS-4.2 to HS-4.6); in STREAMING the deadline is the next look at the stream (EV-5.7, EV-5.10).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from idkmesh.httpd.outbox import Outbox
     from idkmesh.httpd.output import Output
     from idkmesh.httpd.request_rules import Request
+    from idkmesh.httpd.stream_hub import Stream
 
 BODY_BYTES_PER_SECOND = 64 * 1024
 """A body's deadline grows by one second for each of these many bytes declared (HS-4.3)."""
@@ -42,6 +43,7 @@ class State(enum.Enum):
     READING_HEAD = "reading_head"
     READING_BODY = "reading_body"
     HANDLING = "handling"
+    STREAMING = "streaming"
     WRITING = "writing"
     LINGERING = "lingering"
     CLOSED = "closed"
@@ -59,6 +61,8 @@ class Event(enum.Enum):
     """The head is complete and accepted, and it declares a body."""
     ADMITTED = "admitted"
     """The request is complete and has a slot: a worker owns the connection now."""
+    STREAMED = "streamed"
+    """The head is complete, and the answer is a stream of events."""
     ANSWERED = "answered"
     """The front, or the worker that hands the connection back, has bytes for the client."""
     SENT = "sent"
@@ -73,6 +77,7 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     State.HANDSHAKE: {Event.SECURED: State.READING_HEAD, Event.CLOSE: State.CLOSED},
     State.READING_HEAD: {
         Event.BODY_AWAITED: State.READING_BODY,
+        Event.STREAMED: State.STREAMING,
         Event.ADMITTED: State.HANDLING,
         Event.ANSWERED: State.WRITING,
         Event.CLOSE: State.CLOSED,
@@ -84,13 +89,15 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
     },
     # ANSWERED with nothing left to send passes through WRITING too: one way out, one place to account for it.
     State.HANDLING: {Event.ANSWERED: State.WRITING, Event.CLOSE: State.CLOSED},
+    State.STREAMING: {Event.SENT: State.LINGERING, Event.CLOSE: State.CLOSED},
     State.WRITING: {Event.SENT: State.LINGERING, Event.CLOSE: State.CLOSED},
     State.LINGERING: {Event.CLOSE: State.CLOSED},
     State.CLOSED: {},
 }
 
-READING = frozenset({State.HANDSHAKE, State.READING_HEAD, State.READING_BODY, State.LINGERING})
-"""The states in which the front waits for input. In WRITING it waits for room; in HANDLING it does not own."""
+READING = frozenset({State.HANDSHAKE, State.READING_HEAD, State.READING_BODY, State.STREAMING, State.LINGERING})
+"""The states in which the front waits for input, in STREAMING for the client's leaving. In WRITING it waits for room,
+and in HANDLING it does not own."""
 
 
 class TransitionError(RuntimeError):
@@ -124,6 +131,7 @@ class Connection:
         "sock",
         "state",
         "status",
+        "stream",
         "taken",
         "taken_before",
         "unread",
@@ -173,6 +181,8 @@ class Connection:
         self.cut = False
         """Whether the response ends before its end, so that the connection is to end in a reset."""
         self.discarded = 0
+        self.stream: Stream | None = None
+        """What the connection is to be sent, while it is STREAMING."""
         self.status = 0
         """Status of the response, for the access log; 0 before there is one and when it is logged."""
 

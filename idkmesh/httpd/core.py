@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
 import email.utils
 import enum
 import os
+import threading
 import time
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.httpd.budget import ByteBudget
+from idkmesh.httpd.connection import State
 from idkmesh.httpd.crossing import Crossing
 from idkmesh.httpd.exchange import failure_line
 from idkmesh.httpd.responses import ResponseRenderer
@@ -28,7 +31,7 @@ from idkmesh.service_runtime import (
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from idkmesh.httpd.connection import Connection
     from idkmesh.httpd.exchange import Exchange
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
 
 
-COUNTED_ELSEWHERE: Final = frozenset({408, 503})
-"""Statuses that have counts of their own: `timed_out`, and the limiter's."""
+NO_REFUSALS: Final = frozenset({408, 500, 503})
+"""Statuses that say nothing against the request: a deadline, a fault of the handler, the cap or a drain."""
 
 
 class Limit(enum.Enum):
@@ -73,6 +76,9 @@ class Core:
         """How many descriptors connections and the files that they are sent may take."""
         self.connections = 0
         self.refused = 0
+        self.refusals: collections.Counter[str] = collections.Counter()
+        """How often each code was answered."""
+        self._counting = threading.Lock()
         self.timed_out = 0
         self.evicted = 0
         self.abandoned = 0
@@ -83,6 +89,8 @@ class Core:
         self.crossings = {limit: Crossing() for limit in Limit}
         self.crossed = 0
         """How many of the crossings are active."""
+        self.observer: Callable[[str, Mapping[str, object]], None] | None = None
+        """What is told of crossings and drains as they happen, by name and facts. On the front, so it never waits."""
         self.verify: Callable[[socket.socket, Any], bool] | None = None
         """The program's own `verify_request`, where it has one."""
         self.probe_statuses: dict[str, int] = {}
@@ -150,6 +158,7 @@ class Core:
             self.crossed += 1
             value = getattr(self.limits, limit.setting)
             self.log.write(f"{limit.setting} ({value}) is reached: {limit.effect}", WARNING)
+            self.observe("overload.began", limit=limit.setting, value=value)
 
     def end_crossings(self, now: float) -> None:
         """Log which crossings are over, and how many they met."""
@@ -160,11 +169,20 @@ class Core:
                 self.log.write(
                     f"{limit.setting} is no longer reached: {passed.hits} {limit.fate} within {passed.seconds:.1f} s"
                 )
+                value, seconds = getattr(self.limits, limit.setting), round(passed.seconds, 3)
+                self.observe("overload.ended", limit=limit.setting, value=value, hits=passed.hits, seconds=seconds)
+
+    def observe(self, what: str, **facts: object) -> None:
+        """Tell the observer, if there is one."""
+        if self.observer is not None:
+            self.observer(what, facts)
 
     def count_refusal(self, refusal: Refusal) -> None:
-        """Count an answer of the front that says no for another reason than the cap, a drain or a deadline."""
-        if refusal.status not in COUNTED_ELSEWHERE:
-            self.refused += 1
+        """Count an answer that says no by its code, and by whose fault it is. Any thread may call it."""
+        with self._counting:
+            self.refusals[refusal.code] += 1
+            if refusal.status not in NO_REFUSALS:
+                self.refused += 1
 
     def request_id(self, connection: Connection) -> str:
         """Return the id of a request: a safe caller's own, or a new one; the same whenever it is asked."""
@@ -212,7 +230,7 @@ class Core:
         return ServiceUsage(
             in_flight=figures.in_flight,
             connections=self.connections,
-            sse_clients=0,
+            sse_clients=len(self.front.keeper.held[State.STREAMING]) if self.front is not None else 0,
             draining=figures.draining,
             admitted_total=figures.admitted_total,
             overloaded_total=figures.overloaded_total,

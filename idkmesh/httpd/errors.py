@@ -50,6 +50,12 @@ _ROWS: Final = (
         "A page of another origin sent the request.",
         "Send it from the service's own page, or from a program that sends no Origin.",
     ),
+    ErrorCode(
+        "invalid_last_event_id",
+        400,
+        "Last-Event-ID is no position of this event store: malformed, of another store, or beyond the newest event.",
+        "Ask GET /api/v1/events for what there is, and open the stream without Last-Event-ID.",
+    ),
     ErrorCode("not_found", 404, "No resource has this path.", "GET /api/v1/openapi.json lists the paths."),
     ErrorCode(
         "method_not_allowed",
@@ -63,6 +69,12 @@ _ROWS: Final = (
         "The body was not complete in time.",
         "Send the request again, faster; or raise --request-timeout.",
         retryable=True,
+    ),
+    ErrorCode(
+        "cursor_expired",
+        410,
+        "The position lies before the oldest event that is kept: what followed it is gone.",
+        "Read on from the oldest event that is kept: GET /api/v1/events without a cursor.",
     ),
     ErrorCode(
         "length_required",
@@ -113,6 +125,13 @@ _ROWS: Final = (
         503,
         "The service is draining: what was admitted is finished, nothing new is.",
         "Wait for Retry-After seconds and send the request again; another instance, or the next start, answers.",
+        retryable=True,
+    ),
+    ErrorCode(
+        "too_many_streams",
+        503,
+        "As many event streams are open as max_sse_clients allows.",
+        "Close one; or raise --max-sse-clients. One browser needs one stream, however many tabs it has.",
         retryable=True,
     ),
     ErrorCode(

@@ -25,6 +25,7 @@ from idkmesh.httpd.connection import Event, State
 from idkmesh.httpd.outbox import DONT_WAIT, WOULD_BLOCK
 from idkmesh.httpd.output import Output
 from idkmesh.httpd.refusals import INTERNAL_ERROR, NO_THREAD
+from idkmesh.httpd.request import Refusal
 from idkmesh.service_runtime import log_value
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ class Service(Protocol):
 
     def request_id(self, connection: Connection) -> str:
         """Return the id of a request, the same whenever it is asked."""
+
+    def count_refusal(self, refusal: Refusal) -> None:
+        """Count an answer that says no."""
 
     def declined(self) -> None:
         """Count and tell of a request for which no thread could be started."""
@@ -129,12 +133,13 @@ class Exchange:
         """Where the server tells of what programs do wrong."""
         return self._service.log
 
-    def respond(self, response: Response) -> None:
-        """Write the whole response."""
-        self.output.write_whole(
-            self._service.renderer.render(response, self.request, self.request_id, self.http_date),
-            response.status,
-        )
+    def respond(self, answer: Response | Refusal) -> None:
+        """Write the whole response; a refusal in the representation that the client prefers."""
+        renderer = self._service.renderer
+        if isinstance(answer, Refusal):
+            self._service.count_refusal(answer)
+            answer = renderer.refusal_response(answer, self.request)
+        self.output.write_whole(renderer.render(answer, self.request, self.request_id, self.http_date), answer.status)
 
     def run(self) -> None:
         """Run the responder, release the slot, and send what can be sent at once. Needs a context of its own."""
@@ -157,6 +162,7 @@ class Exchange:
     def decline(self) -> None:
         """Worker: answer 503, since no thread could be started to run this (HS-5.7)."""
         self._service.declined()
+        self._service.count_refusal(NO_THREAD)
         answer = self._service.renderer.render_refusal(NO_THREAD, self.request, self.request_id, self.http_date)
         self.output.write_whole(answer, NO_THREAD.status)
         self._end()
@@ -183,6 +189,7 @@ class Exchange:
         if output.broken and isinstance(sys.exc_info()[1], ConnectionError | TimeoutError | ssl.SSLError):
             return  # the client has left and the handler noticed: nobody's fault
         self._service.handler_failed(self)
+        self._service.count_refusal(INTERNAL_ERROR)
         answer = self._service.renderer.render_refusal(INTERNAL_ERROR, self.request, self.request_id, self.http_date)
         if not output.replace(answer, INTERNAL_ERROR.status):
             output.abandon()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import contextvars
 import itertools
+import math
 import selectors
 import ssl
 import time
@@ -31,6 +32,8 @@ from idkmesh.httpd.output import FLUSH_SECONDS
 from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD, OUT_OF_MEMORY, TOO_SLOW
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
 from idkmesh.httpd.responses import Response
+from idkmesh.httpd.stream_hub import StreamHub
+from idkmesh.httpd.streams import Subscription
 from idkmesh.httpd.wakeup import WakeUp
 from idkmesh.service_runtime import Denial
 
@@ -67,6 +70,11 @@ class Front:
         self._admitted: collections.deque[Exchange] = collections.deque()
         """What this turn has admitted. Handed over at its end: workers that ran during it would only take turns with
         the front, at the price of two thread switches for each socket call."""
+        self.hub: StreamHub | None = None
+        if application.channel is not None:
+            self.hub = StreamHub(core, self.keeper, self._answers, application.channel, limits.max_sse_clients)
+            application.channel.connect(self.wake, core.log)
+        self._drain_noted = False
         self._flushed_at = 0.0
         self._closed = False
 
@@ -108,6 +116,10 @@ class Front:
                 self._handshake(connection, now)
         self._take_back(now)
         self._expire(now)
+        if self._core.limiter.draining and not self._drain_noted:
+            self.note_drain(now)
+        if self.hub is not None:
+            self.hub.pump(now)
         if self._admitted:
             self._submit(now)
         self.acceptor.settle(now)
@@ -123,7 +135,20 @@ class Front:
             timeout = min(timeout, PAUSE_SECONDS)
         if self._core.crossed:
             timeout = min(timeout, 1.0)
+        if self.hub is not None:
+            timeout = self.hub.wait(now, timeout)
         return 0.0 if self._returned else timeout
+
+    def note_drain(self, now: float, latest: float = math.inf) -> None:
+        """Tell the observer of a drain, once, and begin to end the streams, by `latest` at the latest."""
+        if self.hub is not None:
+            self.hub.drain(now, latest)
+        if not self._drain_noted:
+            self._drain_noted = True
+            usage = self._core.usage()
+            self._core.observe(
+                "drain.started", in_flight=usage.in_flight, connections=usage.connections, streams=usage.sse_clients
+            )
 
     def _expire(self, now: float) -> None:
         for connection in self.keeper.deadlines.due(now):
@@ -145,6 +170,8 @@ class Front:
             self._answers.refuse(connection, TOO_SLOW, now)
         elif state is State.LINGERING:
             self.keeper.drop(connection)
+        elif state is State.STREAMING and self.hub is not None:
+            self.hub.overdue(connection, now)
         elif state is not State.WRITING or not self._answers.still_taken(connection, now):
             self._core.timed_out += 1
             self.keeper.drop(connection)
@@ -205,6 +232,8 @@ class Front:
             self._answers.write(connection, now)
         elif state is State.LINGERING:
             self._answers.discard(connection)
+        elif state is State.STREAMING and self.hub is not None:
+            self.hub.ready(connection, now)
 
     def _handshake(self, connection: Connection, now: float) -> None:
         outcome = tls.handshake(connection.sock)  # type: ignore[arg-type]  # a socket in HANDSHAKE is an SSLSocket
@@ -297,13 +326,21 @@ class Front:
                 self._answers.refuse(connection, answer, now)
             return
         denial = core.limiter.would_deny()
-        if denial is not None:
+        if denial is not None and not (denial is Denial.OVERLOADED and self._application.streams(request)):
             core.deny(denial, now)
             self._answers.refuse(connection, DENIED[denial], now)
             return
+        self._admit(connection, request, rest, now)
+
+    def _admit(self, connection: Connection, request: Request, rest: bytes, now: float) -> None:
+        """Begin what the program gives for a request that the cap and a drain let pass, or refuse it."""
+        length = request.content_length or 0
         responder = self._application.judge(request)
         if isinstance(responder, Refusal):
             self._answers.refuse(connection, responder, now)
+        elif isinstance(responder, Subscription):
+            if self.hub is not None:
+                self.hub.open(connection, responder, now)
         elif length > self._limits.max_body_bytes:
             self._answers.refuse(connection, BODY_TOO_LARGE, now)
         else:
@@ -428,6 +465,8 @@ class Front:
         """Close every connection that is not in a worker, and the loop's own descriptors."""
         self._take_back(time.monotonic())
         self.keeper.close()
+        if self.hub is not None:
+            self.hub.close()
         self._wake_up.close()
         self._closed = True
         self._discard_returned()

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
+from idkmesh.httpd.application import WithoutRoutes
 from idkmesh.httpd.handler_socket import HandlerSocket, RequestReader, head_of
 
 if TYPE_CHECKING:
@@ -32,15 +33,12 @@ _STEPS = {
 _COPYFILE = SimpleHTTPRequestHandler.copyfile
 
 
-class HandlerApplication:
+class HandlerApplication(WithoutRoutes):
     """An application without a path of its own: every request goes to the handler class."""
 
     def __init__(self, log: LineLog) -> None:
         """Tell of what handlers cannot do in `log`."""
         self._log = log
-
-    def preempt(self, request: Request) -> None:
-        """Pass: no path is answered for the program (HS-10.6)."""
 
     def judge(self, request: Request) -> Responder:  # noqa: ARG002 (the handler judges)
         """Give every request to the handler."""

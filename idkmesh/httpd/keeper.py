@@ -181,7 +181,7 @@ class Keeper:
     def settling(self) -> int:
         """How many connections have something to finish that no handler holds up."""
         held = self.held
-        return len(held[State.READING_BODY]) + len(held[State.WRITING]) + len(held[State.LINGERING])
+        return sum(len(held[state]) for state in (State.READING_BODY, State.WRITING, State.STREAMING, State.LINGERING))
 
     @property
     def lingering(self) -> int:

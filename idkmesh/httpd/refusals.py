@@ -16,6 +16,9 @@ DENIED: Final = {
 OUT_OF_MEMORY: Final = Refusal(
     503, "overloaded", "The buffers that all connections share are full; try again later.", retryable=True
 )
+TOO_MANY_STREAMS: Final = Refusal(
+    503, "too_many_streams", "As many event streams are open as max_sse_clients allows.", retryable=True
+)
 NO_THREAD: Final = Refusal(503, "overloaded", "No thread could be started for the request.", retryable=True)
 BODY_TOO_LARGE: Final = Refusal(413, "payload_too_large", "The declared body is larger than max_body_bytes.")
 TOO_SLOW: Final = Refusal(408, "request_timeout", "The body was not complete in time.", retryable=True)

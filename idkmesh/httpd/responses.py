@@ -2,7 +2,7 @@
 
 Laws:
 
-- Every response ends its connection (``Connection: close``) and says its length.
+- Every response ends its connection (``Connection: close``) and says its length, but for a stream of events.
 - What is the same in every response is rendered once, when the renderer is made.
 - No value can add a line to the head: a name or value with a control byte raises ``ValueError``.
 - The answer to HEAD has the header fields of the answer to GET and no body (RFC 9110 §9.3.2); 204 and 304 have none.
@@ -87,6 +87,13 @@ class ResponseRenderer:
             f"{_STATUS_LINES[status]}{now_http_date}\r\n{entity}X-Request-ID: {request_id}\r\n{extra}{self._constant}"
         )
         return head.encode("latin-1") + body
+
+    def stream_head(
+        self, content_type: str, fields: Iterable[tuple[str, str]], request_id: str, now_http_date: str
+    ) -> bytes:
+        """Return the head of a 200 whose body has no length: it ends where the connection ends (RFC 9112 §6.3)."""
+        extra = header_lines((("Content-Type", content_type), ("X-Request-ID", request_id), *fields))
+        return f"{_STATUS_LINES[200]}{now_http_date}\r\n{extra}{self._constant}".encode("latin-1")
 
     def render_refusal(self, refusal: Refusal, request: Request | None, request_id: str, now_http_date: str) -> bytes:
         """Return the envelope of a refusal as a whole response, in the representation that ``Accept`` prefers."""

@@ -5,7 +5,7 @@ Laws:
 - A path matches when it equals a route's path, byte for byte: nothing is decoded, joined or cleaned, so no trick with
   ``%2e``, ``//`` or a NUL reaches anything, and no answer redirects.
 - The order of the refusals is that of clause HS-3.13. What is judged here is pure: of the request head and the table.
-- HEAD is answered on every route that answers GET.
+- HEAD is answered on every route that answers GET. A stream has a place in the table like any other resource.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from idkmesh.httpd.exchange import Exchange
     from idkmesh.httpd.request import Request
     from idkmesh.httpd.responses import Response
+    from idkmesh.httpd.streams import Channel, Subscription
 
-    Endpoint = Callable[[Request, bytes], Response]
+    Endpoint = Callable[[Request, bytes], Response | Refusal]
     Verdict = Callable[[], Response | Refusal]
 
 REGISTERED_METHODS: Final = frozenset(method.value for method in HTTPMethod)
@@ -52,6 +53,16 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One documented parameter of a query or field of a request; ``schema`` is its JSON Schema."""
+
+    name: str
+    meaning: str
+    schema: Mapping[str, object]
+    place: str = "query"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """A resource that a worker serves.
 
@@ -69,6 +80,7 @@ class Route:
     answers: tuple[Answer, ...]
     names: tuple[str, ...] = ()
     body_types: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
 
     def paths(self) -> tuple[str, ...]:
         """Return every path that this route answers."""
@@ -93,21 +105,48 @@ class Probe:
     answers: tuple[Answer, ...]
 
 
-class RouteTable:
-    """Routes and probes by path. Raises ``ValueError`` for two of them with the same method and path."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventStream:
+    """A resource that is a stream of ``channel``'s events (EV-5).
 
-    def __init__(self, routes: Iterable[Route], probes: Iterable[Probe] = ()) -> None:
+    ``subscribe`` says where a stream begins and what it carries, or refuses it. It runs on the front: it reads the
+    request and stored state, and never waits. GET and HEAD only.
+    """
+
+    path: str
+    access: Access
+    channel: Channel
+    subscribe: Callable[[Request], Subscription | Refusal]
+    operation: str
+    summary: str
+    answers: tuple[Answer, ...]
+    parameters: tuple[Parameter, ...] = ()
+
+    def methods(self) -> tuple[str, ...]:
+        """Return every method that this resource answers."""
+        return ("GET", "HEAD")
+
+
+class RouteTable:
+    """Routes, probes and at most one stream by path. Raises ``ValueError`` where two have the same method and path."""
+
+    def __init__(
+        self, routes: Iterable[Route], probes: Iterable[Probe] = (), stream: EventStream | None = None
+    ) -> None:
         self.routes = tuple(routes)
         self.probes = tuple(probes)
+        self.stream = stream
         self._probes = {probe.path: probe for probe in self.probes}
-        self._resources: dict[str, dict[str, Route]] = {}
+        self._resources: dict[str, dict[str, Route | EventStream]] = {}
         for route in self.routes:
             for path in route.paths():
                 self._add(path, route)
+        if stream is not None:
+            self._add(stream.path, stream)
         if len(self._probes) < len(self.probes) or not self._probes.keys().isdisjoint(self._resources):
             raise ValueError("a probe's path is used twice")
 
-    def _add(self, path: str, route: Route) -> None:
+    def _add(self, path: str, route: Route | EventStream) -> None:
         resource = self._resources.setdefault(path, {})
         for method in route.methods():
             if method in resource:
@@ -118,8 +157,8 @@ class RouteTable:
         """Return the probe at ``path``, or None."""
         return self._probes.get(path)
 
-    def resource(self, path: str) -> Mapping[str, Route] | None:
-        """Return the routes at ``path`` by method, or None."""
+    def resource(self, path: str) -> Mapping[str, Route | EventStream] | None:
+        """Return what is at ``path`` by method, or None."""
         return self._resources.get(path)
 
 
@@ -142,6 +181,7 @@ class RouteApplication:
     def __init__(self, table: RouteTable, guard: Guard) -> None:
         self._table = table
         self._guard = guard
+        self.channel = table.stream.channel if table.stream is not None else None
 
     def preempt(self, request: Request) -> Response | Refusal | None:
         """Answer a probe, or refuse a foreign ``Host``."""
@@ -152,8 +192,12 @@ class RouteApplication:
             return probe.verdict()
         return wrong_method(request.method, ("GET", "HEAD"))
 
-    def judge(self, request: Request) -> Responder | Refusal:
-        """Give the worker its endpoint, or refuse in the order of clause HS-3.13."""
+    def streams(self, request: Request) -> bool:
+        """Say whether the request is for the table's stream."""
+        return self._table.stream is not None and request.path == self._table.stream.path
+
+    def judge(self, request: Request) -> Responder | Subscription | Refusal:
+        """Give the worker its endpoint or the hub its stream, or refuse in the order of clause HS-3.13."""
         refusal = self._guard.refuse_origin(request)
         if refusal is not None:
             return refusal
@@ -165,6 +209,8 @@ class RouteApplication:
             return wrong_method(request.method, resource)
         if route.access is Access.API:
             refusal = self._guard.refuse_token(request)
+        if isinstance(route, EventStream):
+            return refusal or route.subscribe(request)
         return refusal or refuse_body(route, request) or _responder(route.endpoint)
 
 

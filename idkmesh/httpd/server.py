@@ -309,7 +309,9 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         core.limiter.begin_drain()
         deadline = time.monotonic() + core.limits.drain_timeout
         core.linger_until = deadline + LINGER_AT_END
+        began = time.monotonic()
         front.acceptor.start()
+        front.note_drain(began, deadline)
         self._turn(front, 0.0)
         while front.keeper.busy and time.monotonic() < deadline:
             self._turn(front, min(TURN_SECONDS, max(0.0, deadline - time.monotonic())))
@@ -320,7 +322,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
             self._turn(front, 0.05)
         self._close_listener(front)
         self._drained = True
-        self._tell_abandoned(front)
+        abandoned = self._tell_abandoned(front)
+        core.observe("drain.ended", seconds=round(time.monotonic() - began, 3), abandoned=abandoned)
 
     def _close_listener(self, front: Front) -> None:
         """Answer whoever waits in the accept queue, close the listener, and answer whoever came in last."""
@@ -335,10 +338,11 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         while (keeper.lingering or keeper.newcomers(closed - LAST_CALL)) and time.monotonic() < closed + LAST_CALL:
             self._turn(front, 0.05)
 
-    def _tell_abandoned(self, front: Front) -> None:
+    def _tell_abandoned(self, front: Front) -> int:
+        """Log which requests are abandoned, if any; return how many."""
         abandoned = front.keeper.unfinished()
         if not abandoned:
-            return
+            return 0
         requests = [connection.request for connection in abandoned if connection.request is not None]
         names = ", ".join(request_name(request) for request in requests[:5])
         more = f" and {len(requests) - 5} more" if len(requests) > 5 else ""  # noqa: PLR2004 (as above)
@@ -348,6 +352,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
             f"({self._core.limits.drain_timeout:g} s) and were abandoned: {names}{more}",
             WARNING,
         )
+        return len(abandoned)
 
 
 class BoundedWSGIServer(BoundedHTTPServer):

@@ -9,6 +9,7 @@ from logging import WARNING
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from idkmesh.httpd.application import WithoutRoutes
 from idkmesh.httpd.responses import header_lines
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class FileWrapper:
         raise StopIteration
 
 
-class WSGIRunner:
+class WSGIRunner(WithoutRoutes):
     """An application (of the front) whose every request goes to one WSGI callable."""
 
     def __init__(self, app: WSGIApplication) -> None:
@@ -74,9 +75,6 @@ class WSGIRunner:
             "wsgi.run_once": False,
             "wsgi.file_wrapper": FileWrapper,
         }
-
-    def preempt(self, request: Request) -> None:
-        """Pass: no path is answered for the program (HS-10.6)."""
 
     def judge(self, request: Request) -> Responder:  # noqa: ARG002 (the callable judges)
         """Give every request to the callable."""

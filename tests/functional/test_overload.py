@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 class Probed:
     """An application with a probe before the cap; the rest is the handler class's."""
 
+    channel = None
+
     def __init__(self, server: Any, handlers: Any) -> None:
         self._server = server
         self._handlers = handlers
@@ -47,6 +49,9 @@ class Probed:
 
     def judge(self, request: Request) -> Any:
         return self._handlers.judge(request)
+
+    def streams(self, request: Request) -> bool:
+        return False
 
 
 class ProbedServer(SiteServer):

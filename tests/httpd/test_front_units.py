@@ -49,6 +49,8 @@ class Clock:
 class Echo:
     """Echoes the body in the front; answers ``/inline`` before the cap, refuses nothing."""
 
+    channel = None
+
     def __init__(self) -> None:
         self.inline = b"inline"
         self.answer = b""
@@ -58,6 +60,9 @@ class Echo:
 
     def judge(self, request: Request) -> Any:
         return lambda exchange: exchange.respond(Response(200, body=exchange.body or self.answer))
+
+    def streams(self, request: Request) -> bool:
+        return False
 
 
 class Direct:

@@ -1,0 +1,154 @@
+"""What a program that streams events gives to the server: a channel of events, and a subscription for each stream.
+
+Laws
+    * :meth:`Channel.publish` is called after the commit, by one thread at a time, in the order of the positions.
+    * A stream is a position. It moves through history, read in batches by one helper thread for all streams, until it
+      meets the window of the latest events; from there on it moves as events are published. There is no moment in
+      between in which an event could be missed or sent twice (EV-5.3).
+"""
+
+from __future__ import annotations
+
+import collections
+import queue
+import threading
+from dataclasses import dataclass, field
+from logging import ERROR
+from typing import TYPE_CHECKING, Final, Protocol
+
+from idkmesh.httpd.stream_window import TAKE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from idkmesh.httpd.sse import Message
+    from idkmesh.service_runtime import LineLog
+
+BATCH: Final = 200
+"""Events that are read from history at a time: no transaction is held while anything is sent (EV-2.10)."""
+
+
+class HistoryLostError(Exception):
+    """History cannot go on from a position: what follows was given up meanwhile, or cannot be read."""
+
+
+class History(Protocol):
+    """Where the events before the window are read from. Called by the helper thread; may wait."""
+
+    def after(self, position: int, limit: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
+        """Return at most `limit` wanted events after `position`, and the position up to which was looked.
+
+        :raises HistoryLostError: events after `position` are gone.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A stream that is to be opened: after which position (None: from now on), and which events it carries.
+
+    `generation` is the channel's at the time at which the position was judged.
+    """
+
+    generation: int
+    after: int | None = None
+    wanted: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """From here on another history: it begins behind position `newest`, and `label` writes its positions as texts."""
+
+    newest: int
+    label: Callable[[int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What the helper has read for one stream: bytes and the position they lead to; None where history is lost."""
+
+    stream: object
+    data: bytes
+    position: int | None
+
+
+class Channel:
+    """The events of one source on their way to the streams of one server.
+
+    :meth:`publish` and :meth:`replace` are for the source, in any thread; the rest belongs to the server's hub.
+    """
+
+    def __init__(self, history: History, beginning: Beginning, goodbye: bytes) -> None:
+        """Begin behind a position: what is not published is `history`. A drain ends streams with `goodbye`, a frame."""
+        self.goodbye = goodbye
+        self.generation = 0
+        """Grows when another history takes the place of this one."""
+        self.published: collections.deque[Message | Beginning] = collections.deque([beginning])
+        """For the hub, in order."""
+        self.replayed: collections.deque[Replayed] = collections.deque()
+        """For the hub."""
+        self._history = history
+        self._asked: queue.SimpleQueue[tuple[object, int, Mapping[str, str]] | None] = queue.SimpleQueue()
+        self._helper: threading.Thread | None = None
+        self._wake: Callable[[], None] | None = None
+        self._log: LineLog | None = None
+
+    def publish(self, messages: Sequence[Message]) -> None:
+        """Send committed events to the streams, in the order of their positions. Returns at once."""
+        self.published.extend(messages)
+        self._notify()
+
+    def replace(self, beginning: Beginning) -> None:
+        """End every stream: what is published from now on is of another history (EV-5.12)."""
+        self.generation += 1
+        self.published.append(beginning)
+        self._notify()
+
+    def connect(self, wake: Callable[[], None], log: LineLog) -> None:
+        """Hub: have `wake` called whenever there is something to take."""
+        self._log = log
+        self._wake = wake
+
+    def replay(self, stream: object, after: int, wanted: Mapping[str, str]) -> None:
+        """Hub: have history read after a position. :raises RuntimeError: the helper thread cannot be started."""
+        if self._helper is None:
+            helper = threading.Thread(target=self._read, name="idkmesh-replay", daemon=True)
+            helper.start()
+            self._helper = helper
+        self._asked.put((stream, after, wanted))
+
+    def close(self) -> None:
+        """Hub: let the helper end."""
+        self._wake = None
+        if self._helper is not None:
+            self._asked.put(None)
+            self._helper.join(1.0)
+            self._helper = None
+
+    def _notify(self) -> None:
+        wake = self._wake
+        if wake is not None:
+            wake()
+
+    def _read(self) -> None:
+        while (asked := self._asked.get()) is not None:
+            self.replayed.append(self._batch(*asked))
+            self._notify()
+
+    def _batch(self, stream: object, after: int, wanted: Mapping[str, str]) -> Replayed:
+        try:
+            messages, position = self._history.after(after, BATCH, wanted)
+        except HistoryLostError:
+            return Replayed(stream, b"", None)
+        except Exception as error:  # noqa: BLE001  the source's own code, and streams wait for this thread
+            if self._log is not None:
+                self._log.write(f"a stream ends, its history cannot be read: {error!r}", ERROR)
+            return Replayed(stream, b"", None)
+        frames: list[bytes] = []
+        size = 0
+        for message in messages:
+            frames.append(message.frame)
+            size += len(message.frame)
+            if size >= TAKE_BYTES:
+                position = message.position
+                break
+        return Replayed(stream, b"".join(frames), position)
