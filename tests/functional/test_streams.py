@@ -1,0 +1,477 @@
+"""Streams of events over real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from idkmesh.httpd.stream_hub import SEND_BUFFER_BYTES
+from tests.functional.stream_support import GOODBYE, Reader, streaming
+from tests.functional.support import PATIENCE, abort, closed_by_peer, ending, get, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.functional.support import Running
+
+
+def opened(run: Running, *fields: str, **options: Any) -> Reader:
+    """Open a stream and wait until its head and opening comment are there."""
+    reader = Reader(run.server.server_address, *fields, **options)
+    run.clients.append(reader.sock)
+    reader.until(b"\r\n\r\n: ")
+    return reader
+
+
+def test_head_and_first_bytes_come_at_once() -> None:
+    """EV-5.1: the head says what proxies and readers need, has no length, and leaves at once with a comment."""
+    with streaming(newest=3) as run:
+        reader = opened(run)
+        assert reader.data.startswith(b"HTTP/1.0 200 ")
+        fields = reader.fields
+        assert fields["content-type"] == "text/event-stream; charset=utf-8"
+        assert fields["x-accel-buffering"] == "no"
+        assert fields["cache-control"] == "no-store"
+        assert fields["connection"] == "close"
+        assert fields["x-idkmesh-stream-position"] == "3"
+        assert fields["x-request-id"]
+        assert not {"content-length", "transfer-encoding", "content-encoding"} & set(fields)
+
+
+def test_head_request() -> None:
+    """EV-5.1: HEAD answers the head alone, and opens no stream."""
+    with streaming(newest=3) as run:
+        with Reader(run.server.server_address, method="HEAD") as reader:
+            assert reader.to_end().endswith(b"\r\n\r\n")
+        assert reader.fields["content-type"].startswith("text/event-stream")
+        assert run.front.hub.statistics().opened_total == 0
+
+
+def test_tail_gets_what_is_published() -> None:
+    """EV-5.2, EV-5.3: without a position a stream carries what comes from now on; each event has its id and no name."""
+    with streaming(newest=3) as run:
+        reader = opened(run)
+        run.server.publish(2)
+        reader.until(b"id: 5\n")
+        reader.until(b"x\n\n")
+        assert reader.ids == [4, 5]
+        assert b"event:" not in reader.data
+
+
+def test_resume_gets_every_later_event_once() -> None:
+    """EV-5.3: with a position a stream carries every later event, in order, then goes on; the field's case is free."""
+    with streaming(newest=1000) as run:
+        reader = opened(run, "LAST-EVENT-ID: 20")
+        run.server.publish(5)
+        reader.until(b"id: 1005\n")
+        assert reader.ids == list(range(21, 1006))
+
+
+def test_resume_at_the_newest_reads_no_history() -> None:
+    """EV-5.3: who has everything is live at once."""
+    with streaming(newest=10) as run:
+        reader = opened(run, "Last-Event-ID: 10")
+        run.server.publish()
+        reader.until(b"id: 11\n")
+        assert (reader.ids, run.server.history.reads) == ([11], 0)
+
+
+def test_published_while_history_is_read() -> None:
+    """EV-5.3: what is committed between the reading of history and the first live event is neither lost nor doubled."""
+    with streaming(newest=450) as run:
+        history = run.server.history
+        history.hold.clear()
+        reader = opened(run, "Last-Event-ID: 0")
+        until(lambda: history.reads == 1)
+        run.server.publish(30)
+        history.hold.set()
+        reader.until(b"id: 480\n")
+        assert reader.ids == list(range(1, 481))
+
+
+def test_many_clients_resume_while_events_flow() -> None:
+    """EV-5.3: clients that connect, read a little, leave and resume see one sequence without a gap or a repeat."""
+    stop = threading.Event()
+    with streaming(newest=100, max_sse_clients=32) as run:
+
+        def publish() -> None:
+            while not stop.wait(0.002):
+                run.server.publish(2)
+
+        seen: list[list[int]] = [[] for _ in range(20)]
+
+        def follow(ids: list[int]) -> None:
+            last = 0
+            for rounds in range(6):
+                reader = opened(run, f"Last-Event-ID: {last}")
+                reader.until(b"id: %d\n" % (last + 40 + rounds))
+                ids += reader.whole_ids()
+                last = ids[-1] if ids else 0
+                reader.close()
+
+        publisher = threading.Thread(target=publish)
+        followers = [threading.Thread(target=follow, args=(ids,)) for ids in seen]
+        for thread in (publisher, *followers):
+            thread.start()
+        for thread in followers:
+            thread.join(PATIENCE * 3)
+        stop.set()
+        publisher.join(PATIENCE)
+        for ids in seen:
+            assert ids == list(range(1, len(ids) + 1))
+            assert len(ids) >= 240
+
+
+def test_filter() -> None:
+    """EV-5.5: a filter holds for history and for what is published."""
+    with streaming(newest=500) as run:
+        reader = opened(run, "Last-Event-ID: 0", query="?kind=k0")
+        run.server.publish(4)
+        reader.until(b"id: 504\n")
+        assert reader.ids == list(range(2, 505, 2))
+
+
+def test_refusals_are_answers() -> None:
+    """EV-5.4: what the program refuses is answered as an envelope, and is no stream."""
+    with streaming() as run:
+        assert run.ask(get("/events", "Last-Event-ID: x")).code == "invalid_last_event_id"
+        assert run.front.hub.statistics().opened_total == 0
+
+
+def test_history_that_is_lost_ends_the_stream() -> None:
+    """EV-5.4: where retention overtakes a stream it ends; a silent gap would be a lie."""
+    with streaming(newest=300) as run:
+        run.server.history.floor = 200
+        reader = opened(run, "Last-Event-ID: 100")
+        reader.to_end()
+        assert reader.ids == []
+
+
+def test_history_that_cannot_be_read_ends_the_stream() -> None:
+    """EV-5.9: a fault of the store ends the streams that need it, says so in the log, and the others go on."""
+    with streaming(newest=300) as run:
+        tail = opened(run)
+        run.server.history.broken = True
+        opened(run, "Last-Event-ID: 100").to_end()
+        until(lambda: run.log.about("the disk is gone"))
+        run.server.history.broken = False
+        reader = opened(run, "Last-Event-ID: 100")
+        reader.until(b"id: 300\n")
+        run.server.publish()
+        tail.until(b"id: 301\n")
+
+
+def test_limit_of_its_own() -> None:
+    """EV-5.6: one stream too many is 503 too_many_streams; a place that is left is taken by the next."""
+    with streaming(max_sse_clients=2) as run:
+        first, _second = opened(run), opened(run)
+        assert run.ask(get("/events")).code == "too_many_streams"
+        statistics = run.front.hub.statistics()
+        assert (statistics.open, statistics.opened_total, statistics.refused_total) == (2, 2, 1)
+        assert run.server.usage().sse_clients == 2
+        first.close()
+        until(lambda: run.server.usage().sse_clients == 1)
+        opened(run)
+
+
+def test_streams_take_no_slot() -> None:
+    """EV-5.6: a stream opens and goes on while every slot is taken, and takes none; a drain it does not escape."""
+    with streaming(max_concurrent_requests=1) as run:
+        before = opened(run)
+        run.connect(get("/slow"))
+        assert run.server.entered.acquire(timeout=PATIENCE)
+        assert run.ask(get("/slow")).code == "overloaded"
+        during = opened(run)
+        run.server.publish()
+        for reader in (before, during):
+            reader.until(b"id: 1\n")
+        assert run.server.usage().in_flight == 1
+        run.server.begin_drain()
+        assert run.ask(get("/events")).code == "shutting_down"
+
+
+def test_no_thread_a_stream() -> None:
+    """EV-5.9: eight streams, four of them resuming, need one thread more than none: the reader of history."""
+    with streaming(newest=2000) as run:
+        before = threading.active_count()
+        readers = [opened(run, "Last-Event-ID: 0") for _ in range(4)] + [opened(run) for _ in range(4)]
+        run.server.publish()
+        for reader in readers:
+            reader.until(b"id: 2001\n")
+        assert threading.active_count() <= before + 1
+        assert run.server.history.threads == {"idkmesh-replay"}
+
+
+def test_nothing_polls_the_history() -> None:
+    """EV-5.9: streams that are live read nothing."""
+    with streaming(newest=10) as run:
+        reader = opened(run, "Last-Event-ID: 0")
+        reader.until(b"id: 10\n")
+        until(lambda: run.server.history.reads == 1)
+        for position in range(11, 31):
+            run.server.publish()
+            reader.until(b"id: %d\n" % position)
+        assert run.server.history.reads == 1
+
+
+def test_heartbeat() -> None:
+    """EV-5.7: a quiet stream carries a comment with its position each period, also where events are filtered away."""
+    with streaming(newest=7, sse_heartbeat=0.2) as run:
+        reader = opened(run, query="?kind=nothing")
+        reader.until(b"\n: 7\n: 7\n")
+        run.server.publish()
+        started = time.monotonic()
+        reader.until(b"\n: 8\n")
+        assert time.monotonic() - started < 1.2
+        assert reader.ids == []
+
+
+def test_heartbeat_counts_from_the_last_byte() -> None:
+    """EV-5.7: while events come there is no comment, and none stands within an event."""
+    with streaming(sse_heartbeat=0.5) as run:
+        reader = opened(run)
+        for position in range(1, 30):
+            run.server.publish()
+            reader.until(b"id: %d\n" % position)
+            time.sleep(0.03)
+        assert reader.data.count(b"\n: ") == 1
+
+
+def test_lifetime() -> None:
+    """EV-5.7: after its time a stream ends, between two events, with an orderly close."""
+    with streaming(sse_max_stream=1.0, sse_heartbeat=0.3) as run:
+        reader = opened(run)
+        run.server.publish()
+        data, how = ending(reader.sock)
+        assert how == "eof"
+        assert data.endswith(b"\n")
+        assert run.server.usage().sse_clients == 0
+
+
+def test_drain_says_goodbye() -> None:
+    """EV-5.8: a drain ends every stream within 0.5 s with `shutting_down`, which has no id, resuming ones too."""
+    with streaming(newest=300) as run:
+        tail = opened(run)
+        run.server.history.hold.clear()
+        resuming = opened(run, "Last-Event-ID: 0")
+        started = time.monotonic()
+        run.server.begin_drain()
+        for reader in (tail, resuming):
+            assert reader.to_end().endswith(b"\n" + GOODBYE)
+        assert time.monotonic() - started < 0.5 + 0.25  # the clients' own reading
+        assert b"id:" not in GOODBYE
+        run.server.history.hold.set()
+
+
+def test_drain_carries_what_tells_of_it() -> None:
+    """EV-5.8: an event that is published as the drain begins still arrives, before the goodbye."""
+    with streaming() as run:
+        reader = opened(run)
+        run.core.observer = lambda what, facts: run.server.publish() if what == "drain.started" else None
+        run.server.begin_drain()
+        assert reader.to_end().endswith(b"x\n\n" + GOODBYE)
+        assert reader.ids == [1]
+
+
+def test_drain_cuts_who_does_not_read() -> None:
+    """EV-5.8: a client that takes nothing holds the drain up for no more than 0.5 s."""
+    with streaming() as run:
+        stalled = opened(run, buffer=4096)
+        run.server.publish(60, size=30_000)
+        until(lambda: run.core.budget.used > 0)
+        started = time.monotonic()
+        run.server.shutdown()
+        run.server.server_close()
+        assert time.monotonic() - started < 1.5
+        assert ending(stalled.sock)[1] == "reset"
+
+
+def test_drain_of_no_time() -> None:
+    """EV-5.8, HS-9.2: with a drain_timeout of 0 the streams are told at once."""
+    with streaming(drain_timeout=0.0) as run:
+        reader = opened(run)
+        run.server.server_close()
+        assert reader.to_end().endswith(GOODBYE)
+
+
+def test_the_streams_end_first() -> None:
+    """HS-9.2, HS-9.3: in a drain the streams end, then what is in flight, and the listener last."""
+    with streaming() as run:
+        reader = opened(run)
+        waiting = run.connect(get("/slow"))
+        assert run.server.entered.acquire(timeout=PATIENCE)
+        closing = threading.Thread(target=run.server.server_close)
+        closing.start()
+        assert reader.to_end().endswith(GOODBYE)
+        assert run.ask(get("/slow")).code == "shutting_down"
+        run.server.gate.set()
+        assert waiting.recv(100).startswith(b"HTTP/1.0 200 ")
+        closing.join(PATIENCE)
+        with pytest.raises(OSError, match="refused"):
+            run.connect()
+
+
+@pytest.mark.parametrize("leave", ["close", "half-close", "reset"])
+def test_a_client_that_left_frees_its_place(leave: str) -> None:
+    """EV-5.10: a client's end or a reset frees the place at once, on a quiet stream."""
+    with streaming(max_sse_clients=1) as run:
+        reader = opened(run)
+        ways = {
+            "close": reader.close,
+            "half-close": lambda: reader.sock.shutdown(socket.SHUT_WR),
+            "reset": lambda: abort(reader.sock),
+        }
+        ways[leave]()
+        until(lambda: run.server.usage().sse_clients == 0)
+        opened(run)
+
+
+def test_a_client_that_does_not_read() -> None:
+    """EV-5.10: it is bounded in bytes and dropped, counted, and resumes without loss."""
+    with streaming(request_timeout=0.5) as run:
+        reader = opened(run, buffer=4096)
+        run.server.publish()
+        reader.until(b"id: 1\n")
+        run.server.publish(300, size=30_000)
+        until(lambda: run.front.hub.statistics().dropped_total == 1)
+        assert run.server.usage().sse_clients == 0
+        assert run.core.budget.used == 0
+        reader.to_end()
+        last = reader.whole_ids()[-1]
+        again = opened(run, f"Last-Event-ID: {last}")
+        again.until(b"id: 301\n")
+        assert again.ids == list(range(last + 1, 302))
+
+
+def test_unsent_bytes_are_bounded() -> None:
+    """EV-5.10: whatever is published, a client that does not read costs 64 KiB and one event at most."""
+    with streaming(max_sse_clients=8) as run:
+        for _ in range(8):
+            opened(run, buffer=4096)
+        for _ in range(20):
+            run.server.publish(50, size=20_000)
+        until(lambda: run.core.budget.used > 0)
+        held = [len(connection.stream.unsent) for connection in run.front.hub._streams]
+        assert len(held) == 8
+        assert max(held) <= 64 * 1024 + 21_000
+
+
+def test_a_slow_reader_that_falls_behind_goes_on_from_history() -> None:
+    """EV-5.10: who reads again after the window has moved on gets everything, in order."""
+    with streaming() as run:
+        reader = opened(run, buffer=4096)
+        run.server.publish(400, size=20_000)
+        until(lambda: run.core.budget.used > 0)
+        assert run.front.hub._window.oldest > 100
+        reader.until(b"id: 400\n")
+        assert reader.ids == list(range(1, 401))
+
+
+def test_a_slow_but_steady_reader_stays() -> None:
+    """EV-5.10, HS-4.4: who takes something within request_timeout is not dropped, however slow."""
+    with streaming(request_timeout=0.6) as run:
+        reader = opened(run, buffer=4096)
+        run.server.publish(30, size=20_000)
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            reader.data += reader.sock.recv(20_000)
+            time.sleep(0.1)
+        assert not closed_by_peer(reader.sock)
+        assert run.front.hub.statistics().dropped_total == 0
+
+
+def test_full_budget_drops_the_stream() -> None:
+    """EV-5.10, HS-6.3: streams share the byte budget of all connections; without room one is dropped and resumes."""
+    with streaming(max_buffered_bytes=2**20) as run:
+        reader = opened(run, buffer=4096)
+        run.core.budget.used += 2**20
+        run.server.publish(60, size=30_000)
+        until(lambda: run.front.hub.statistics().dropped_total == 1)
+        run.core.budget.used -= 2**20
+        reader.close()
+
+
+def test_what_a_client_sends_is_discarded() -> None:
+    """EV-5.11: bytes after the request are read and discarded; beyond 64 KiB the client is dropped."""
+    with streaming() as run:
+        reader = opened(run)
+        reader.sock.sendall(b"GET / HTTP/1.1\r\n\r\n" * 100)
+        run.server.publish()
+        reader.until(b"id: 1\n")
+        reader.sock.sendall(b"x" * 100_000)
+        until(lambda: run.server.usage().sse_clients == 0)
+
+
+def test_another_history_ends_the_streams() -> None:
+    """EV-5.12: where the store was replaced every stream ends, and the next begins in the new one."""
+    from idkmesh.httpd.streams import Beginning
+
+    with streaming(newest=50) as run:
+        reader = opened(run)
+        run.server.history.messages = []
+        run.server.feed.replace(Beginning(0, lambda position: f"new-{position}"))
+        reader.to_end()
+        again = opened(run)
+        assert again.fields["x-idkmesh-stream-position"] == "new-0"
+        run.server.publish()
+        again.until(b"id: 1\n")
+
+
+def test_streams_are_not_evicted() -> None:
+    """EV-5.6, HS-8.1: at max_connections a stream gives way to nobody."""
+    with streaming(max_connections=30, max_concurrent_requests=4) as run:
+        readers = [opened(run) for _ in range(8)]
+        for _ in range(60):
+            run.connect(b"GET / HT")
+        until(lambda: run.server.usage().evicted_total >= 20)
+        run.server.publish()
+        for reader in readers:
+            reader.until(b"id: 1\n")
+
+
+def test_access_line_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-13.3: a stream is one line of the access log, written when it ends, with what was sent."""
+    monkeypatch.setenv("IDKMESH_HTTP_ACCESS_LOG", "1")
+    with streaming() as run:
+        reader = opened(run)
+        run.server.publish()
+        reader.until(b"x\n\n")
+        assert run.log.about('"path":"/events"') == []
+        reader.close()
+        until(lambda: run.log.about('"path":"/events"'))
+        (line,) = run.log.about('"path":"/events"')
+        record = json.loads(line)
+        assert (record["status"], record["bytes"]) == (200, len(reader.data))
+
+
+def test_no_thread_for_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-5.9, HS-5.7: without a thread for history a stream that needs it ends, and a live one goes on."""
+    with streaming(newest=10) as run:
+
+        start = threading.Thread.start
+
+        def refuse(self: threading.Thread) -> None:
+            if self.name == "idkmesh-replay":
+                raise RuntimeError("can't start new thread")
+            start(self)
+
+        tail = opened(run)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            opened(run, "Last-Event-ID: 0").to_end()
+        until(lambda: run.log.about("streams that resume are ended"))
+        run.server.publish()
+        tail.until(b"id: 11\n")
+
+
+def test_send_buffer_is_bounded() -> None:
+    """EV-5.10: the kernel is asked to keep little for a stream, since by itself it keeps megabytes."""
+    with streaming() as run:
+        opened(run)
+        (connection,) = run.front.hub._streams
+        assert connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 2 * SEND_BUFFER_BYTES
