@@ -1,0 +1,221 @@
+"""How the processes of one store wake each other, and how one of them at a time opens it (EV-2.9, EV-2.6).
+
+Beside the store stands a folder with a FIFO for each process that waits. After a commit a process writes a byte to each
+FIFO of the others; a FIFO that nobody has open any more is removed by whoever finds it. Nobody polls the store.
+
+What lies in the folder: ``lock``, which is locked while a store is opened; FIFOs, whose names are 16 hexadecimal
+digits; for a moment, under the lock, a FIFO whose name begins with a dot, which is not yet open and so must not be
+taken for a dead one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import selectors
+import socket
+import stat
+import sys
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from idkmesh.events.errors import StoreBusyError, StoreError
+from idkmesh.events.place import CAREFULLY, beside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+OPENING_SECONDS: Final = 15.0
+"""How long one process waits for others to have opened the store; they may be checking it (EV-2.7)."""
+
+_LOOK_AGAIN_SECONDS: Final = 0.02
+_NAME: Final = re.compile(r"[0-9a-f]{16}")
+_ENOUGH: Final = 65_536
+
+OWN: Final = b"o"
+OTHERS: Final = b"c"
+
+
+class Bell(Protocol):
+    """What wakes the one thread that waits at it."""
+
+    name: str | None
+
+    def ring(self) -> None:
+        """Wake the thread. From any thread; never waits."""
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until somebody rings, at most ``timeout`` seconds. Say whether another process has rung."""
+
+    def close(self) -> None:
+        """Take it down."""
+
+
+def bell_folder(path: Path) -> Path:
+    """Return the folder of the bells of the store at ``path``."""
+    return beside(path, "-bells")
+
+
+def make_bell_folder(path: Path) -> Path:
+    """Make the folder for this user alone, unless it is there. Raises :class:`StoreError` where it is no folder."""
+    folder = bell_folder(path)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not stat.S_ISDIR(os.lstat(folder).st_mode):
+        raise StoreError(f"{folder} is no folder, but the event store beside it needs one there; remove or rename it")
+    return folder
+
+
+@contextlib.contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Keep other processes from opening the same store. Raises :class:`StoreBusyError` after 15 s.
+
+    Where the file system knows no such locks there is none, and SQLite's own lock decides who makes the tables.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    flags = os.O_RDWR | os.O_CREAT | CAREFULLY
+    descriptor = os.open(folder / "lock", flags, 0o600)
+    try:
+        deadline = time.monotonic() + OPENING_SECONDS
+        while not _locked(descriptor):
+            if time.monotonic() > deadline:
+                raise StoreBusyError(
+                    f"another process has been opening the event store beside {folder} for {OPENING_SECONDS:.0f} s; "
+                    "end it if it hangs"
+                )
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        yield
+    finally:
+        # Not by closing alone: a child that was forked meanwhile holds the same lock.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in {errno.EWOULDBLOCK, errno.EINTR}
+    return True
+
+
+def ring_others(folder: Path, own: str | None) -> None:
+    """Wake every other process that waits for the store's commits. Never waits and never raises."""
+    if not hasattr(os, "mkfifo"):
+        return
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name != own and _NAME.fullmatch(path.name):
+                _ring(path)
+
+
+def _ring(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | CAREFULLY)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # its reader is gone; a name is never used again
+            with contextlib.suppress(OSError):
+                path.unlink()
+        return
+    try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            with contextlib.suppress(OSError):  # full: it rings already
+                os.write(descriptor, OTHERS)
+    finally:
+        os.close(descriptor)
+
+
+def new_bell(folder: Path) -> Bell:
+    """Return a bell that other processes can ring, or, where there are no FIFOs, one for this process alone."""
+    if not hasattr(os, "mkfifo"):
+        return LocalBell()
+    try:
+        with one_at_a_time(folder):
+            return FifoBell(folder)
+    except OSError:  # a file system without FIFOs
+        return LocalBell()
+
+
+class FifoBell:
+    """A bell with a name in the folder."""
+
+    __slots__ = ("_descriptor", "_path", "_selector", "name")
+
+    def __init__(self, folder: Path) -> None:
+        for left in folder.glob(".*"):  # of processes that died here; the lock is ours
+            with contextlib.suppress(OSError):
+                left.unlink()
+        self.name: str | None = secrets.token_hex(8)
+        self._path = folder / self.name
+        hidden = folder / f".{self.name}"
+        os.mkfifo(hidden, 0o600)
+        # For reading and writing: with its own writer a FIFO never ends, so it is not readable for ever.
+        self._descriptor = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | CAREFULLY)
+        hidden.rename(self._path)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._descriptor, selectors.EVENT_READ)
+
+    def ring(self) -> None:
+        """Wake the thread."""
+        with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits
+            os.write(self._descriptor, OWN)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait, and say whether another process has rung."""
+        if not self._selector.select(timeout):
+            return False
+        try:
+            return OTHERS in os.read(self._descriptor, _ENOUGH)
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        """Remove it."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        self._selector.close()
+        descriptor, self._descriptor = self._descriptor, -1  # never a number that somebody else gets next
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class LocalBell:
+    """A bell that only this process rings."""
+
+    __slots__ = ("_inner", "_outer", "_selector", "name")
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self._outer, self._inner = socket.socketpair()
+        self._outer.settimeout(0)
+        self._inner.settimeout(0)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._inner, selectors.EVENT_READ)
+
+    def ring(self) -> None:
+        """Wake the thread."""
+        with contextlib.suppress(OSError):
+            self._outer.send(OWN)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait. No other process has rung."""
+        if self._selector.select(timeout):
+            with contextlib.suppress(BlockingIOError):
+                self._inner.recv(_ENOUGH)
+        return False
+
+    def close(self) -> None:
+        """Close both ends."""
+        self._selector.close()
+        self._outer.close()
+        self._inner.close()

@@ -1,0 +1,78 @@
+"""What goes wrong with a store, each as one line for a person: what happened, where, what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PRIMARY: Final = 0xFF
+_READ_ONLY_MOVED: Final = 1032
+"""SQLITE_READONLY_DBMOVED, which the module has no name for in every version."""
+
+
+class StoreError(Exception):
+    """The store cannot do what it was asked. A retry may help, unless a subclass says otherwise."""
+
+
+class StoreFullError(StoreError):
+    """No room is left on its file system."""
+
+
+class StoreBusyError(StoreError):
+    """Another process has held the store for longer than the bounded wait (EV-2.1)."""
+
+
+class StoreDamagedError(StoreError):
+    """The file does not hold what was written to it. It has to be put aside (EV-2.7)."""
+
+
+class StoreMovedError(StoreError):
+    """Another file stands under the store's name, or none: it was put aside, replaced or removed. Open it again."""
+
+
+class StoreNewerError(StoreError):
+    """A newer version has written it (EV-2.6). A retry does not help."""
+
+
+class StoreForeignError(StoreError):
+    """Another program's database (EV-2.6). A retry does not help."""
+
+
+class StoreForkedError(StoreError):
+    """A forked child has used its parent's store (EV-2.12): the program's fault."""
+
+
+@contextlib.contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the system raise within into a :class:`StoreError` about the store at ``path``."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translated(error, path) from None
+    except OSError as error:
+        raise StoreError(
+            f"the event store {path} cannot be used: {error.strerror or error}; "
+            "make its folder and files writable for this user, or name another place with --store"
+        ) from None
+
+
+def translated(error: sqlite3.Error, path: Path) -> StoreError:
+    """Return the :class:`StoreError` that says what an error of SQLite means for the store at ``path``."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    match code & _PRIMARY:
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreDamagedError(f"the event store {path} is damaged: {error}")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreBusyError(f"the event store {path} is locked by another process; end what holds it")
+        case sqlite3.SQLITE_FULL:
+            return StoreFullError(f"the event store {path} has no room left; make room on its file system")
+    if code == _READ_ONLY_MOVED:
+        return StoreMovedError(f"the event store {path} is no longer the file that was opened")
+    return StoreError(
+        f"the event store {path} cannot be used: {error}; look at its file system and at the rights of its files"
+    )

@@ -1,0 +1,112 @@
+"""Where a store lies: its folder, what else may stand under its name, and its file system (EV-2.5, EV-2.11)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from idkmesh.events.errors import StoreError
+
+MOUNTS: Final = Path("/proc/self/mountinfo")
+"""Where Linux tells what is mounted, proc(5). Elsewhere nothing is known, and WAL is taken."""
+
+BESIDE: Final = ("-wal", "-shm", "-journal")
+"""What SQLite lays beside a database, by the ends of the names."""
+
+# fmt: off
+_NETWORK: Final = frozenset((
+    "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "gpfs", "lustre", "ncp", "ncpfs", "nfs", "nfs4",
+    "ocfs2", "orangefs", "prl_fs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs",
+))
+# fmt: on
+CAREFULLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Flags of each open(): follow no link under the name, and give nothing to programs that are started."""
+
+_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode: what tells one file from every other."""
+
+
+def identity_of(path: Path) -> Identity | None:
+    """Return the identity of what stands under the name, None where nothing does."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def beside(path: Path, end: str) -> Path:
+    """Return the path with something at the end of its name, ``events.sqlite3-wal``."""
+    return path.with_name(path.name + end)
+
+
+def refuse_other_kinds(path: Path) -> None:
+    """Raise :class:`StoreError` where something else than a file stands under the store's name (EV-2.5, EV-2.7)."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            raise StoreError(f"the event store {path} is a symbolic link, which is refused; name the file itself")
+        if not stat.S_ISREG(mode):
+            kind = "folder" if stat.S_ISDIR(mode) else "device, FIFO or socket"
+            raise StoreError(f"the event store {path} is a {kind}, which is refused; name another place with --store")
+
+
+def make_folders(folder: Path) -> None:
+    """Make the folder and those above it, for this user alone. One that is there keeps its mode (EV-2.5)."""
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        if folder == folder.parent:
+            break
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def network_kind(path: Path) -> str | None:
+    """Return the kind of the network file system that the path lies on, None for a local or an unknown one."""
+    try:
+        mounts = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    kind = filesystem_kind(os.path.realpath(path), mounts)
+    return kind if kind is not None and is_network(kind) else None
+
+
+def is_network(kind: str) -> bool:
+    """Say whether shared memory and locks of a file system of this kind end at the machine (EV-2.11)."""
+    return kind in _NETWORK or kind.partition(".")[0] in {"fuse", "fuseblk"}
+
+
+def filesystem_kind(path: str, mounts: str) -> str | None:
+    """Return the kind of file system that ``path`` lies on by the text of ``mountinfo``, None where none fits. Pure.
+
+    The longest mount point wins, and of two at one place the later, which covers the other.
+    """
+    best, kind = -1, None
+    for line in mounts.splitlines():
+        fields, _, tail = line.partition(" - ")
+        parts = fields.split(" ")
+        if len(parts) < 5 or not tail:  # noqa: PLR2004  the mount point is the fifth field, proc(5)
+            continue
+        point = _ESCAPE.sub(lambda found: chr(int(found[1], 8)), parts[4])
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= best:
+            best, kind = len(point), tail.split(" ")[0]
+    return kind

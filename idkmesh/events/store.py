@@ -1,0 +1,271 @@
+"""The events of one epoch in one SQLite file (EV-2).
+
+Laws of this module:
+
+1. What :meth:`EventStore.append` has returned is on the disk, under the store's name (EV-2.1).
+2. Who writes takes the write lock with the first statement: a transaction that reads first and writes then cannot wait.
+3. One connection writes, one thread at a time. Readers have connections of their own, a thread each, and no
+   transaction outlives a call (EV-2.10, EV-2.12).
+4. A forked child uses no connection, and closes none: both would harm its parent's (EV-2.12).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from idkmesh.events.bells import bell_folder, ring_others
+from idkmesh.events.envelope import FILTERS, StoredEvent
+from idkmesh.events.errors import StoreError, StoreForkedError, StoreMovedError, told
+from idkmesh.events.opening import LOG_LIMIT_BYTES, connect, insert, open_store, roll_back, truncate_log
+from idkmesh.events.place import beside, identity_of
+from idkmesh.events.reading import first_young, read_batch, read_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from idkmesh.events.envelope import Event
+    from idkmesh.events.opening import Damage, Opened
+    from idkmesh.events.retention import Retention
+    from idkmesh.events.state import Batch, Bounds
+
+SOURCE: Final = "/control-tower"
+"""The source of what a store tells of itself (EV-1.6)."""
+
+MAX_BATCH: Final = 200
+"""Events that one read returns at most (EV-2.10)."""
+
+PRUNE_ROWS: Final = 1000
+"""Events that one transaction gives up at most: other writers wait no longer than for so many."""
+
+_IDLE_READERS: Final = 4
+_RETRY_GROWTH: Final = 1024 * 1024
+"""How much a log that could not be truncated grows until it is tried again."""
+
+
+class EventStore:
+    """A store that this process has open. Any thread may call any method.
+
+    ``path`` is absolute, ``epoch`` the store's, ``opened`` what is to be told of its opening. Every method raises
+    :class:`~idkmesh.events.errors.StoreError`: ``StoreMovedError`` when another file has taken the name,
+    ``StoreDamagedError`` when the file does not hold what was written to it.
+    """
+
+    def __init__(self, path: Path, opened: Opened, retention: Retention) -> None:
+        self.path = path
+        self.epoch = opened.epoch
+        self.opened = opened
+        self.retention = retention
+        self.bell: str | None = None
+        self.wal_bytes = 0
+        self._pid = os.getpid()
+        self._writing = threading.Lock()
+        self._writer: sqlite3.Connection | None = opened.connection
+        self._pooling = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._readers: set[sqlite3.Connection] = set()
+        self._truncate_at = LOG_LIMIT_BYTES
+        _STORES.add(self)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        retention: Retention,
+        now: datetime,
+        source: str = SOURCE,
+        damage: Damage | None = None,
+    ) -> Self:
+        """Open the store, or make it. ``now`` and ``source`` are for the event that tells of a damaged one (EV-2.7)."""
+        path = Path(os.path.abspath(path))  # noqa: PTH100  Path.absolute() keeps "..", resolve() follows links
+        return cls(path, open_store(path, now=now, source=source, damage=damage), retention)
+
+    def append(self, events: Sequence[Event]) -> list[StoredEvent]:
+        """Store the events together or not at all, and return them with their places once they are on the disk.
+
+        Waits for other writers, at most 5 s (``StoreBusyError``). A call that fails takes no sequence (EV-2.2).
+        """
+        if not events:
+            return []
+        with self._transaction() as connection:
+            last = insert(connection, self.epoch, events)
+        ring_others(bell_folder(self.path), self.bell)
+        first = last - len(events) + 1
+        return [
+            StoredEvent(
+                self.epoch,
+                first + index,
+                event.type,
+                event.source,
+                event.subject,
+                event.time_text,
+                event.data_text,
+                event.digest,
+            )
+            for index, event in enumerate(events)
+        ]
+
+    def read(self, after: int, limit: int, wanted: Mapping[str, str], *, descending: bool = False) -> Batch:
+        """Return up to ``limit`` (1 to 200) events after a sequence, or, ``descending``, before it, newest first.
+
+        ``wanted`` maps filters (:data:`~idkmesh.events.envelope.FILTERS`) to the value to match. Every event's digest
+        is compared.
+        """
+        if not 1 <= limit <= MAX_BATCH or not wanted.keys() <= set(FILTERS):
+            raise ValueError(f"a read takes a limit from 1 to {MAX_BATCH} and filters among {', '.join(FILTERS)}")
+        with self._reading() as connection:
+            return read_batch(connection, self.path, (after, limit, wanted), descending=descending)
+
+    def bounds(self) -> Bounds:
+        """Return floor and newest sequence."""
+        with self._reading() as connection:
+            return read_bounds(connection)
+
+    def prune(self, now: datetime) -> bool:
+        """Give up what retention no longer keeps, at most 1,000 events; say whether more is due (EV-2.4)."""
+        with self._transaction() as connection:
+            bounds = read_bounds(connection)
+            window = bounds.floor + PRUNE_ROWS
+            young = first_young(connection, window, bounds.newest, self.retention.oldest_kept(now))
+            floor = self.retention.due_floor(*bounds, first_young=young)
+            step = min(floor, window)
+            if step > bounds.floor:
+                connection.execute("UPDATE meta SET floor = ?", (step,))
+                connection.execute("DELETE FROM event WHERE sequence <= ?", (step,))
+        return floor >= window
+
+    def tidy(self) -> None:
+        """Truncate the write-ahead log if it is too long and nobody reads from it (EV-2.10)."""
+        with self._writing, told(self.path):
+            self._truncate(self._connection(), LOG_LIMIT_BYTES)
+
+    def close(self) -> None:
+        """Close every connection; one that is reading is closed by its reader. Again does nothing."""
+        if os.getpid() != self._pid:
+            return
+        with self._pooling:
+            readers, self._idle = self._idle, []
+            self._readers.difference_update(readers)
+        for reader in readers:
+            _close(reader)
+        with self._writing:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            _close(writer)
+
+    def connections(self) -> list[sqlite3.Connection]:
+        """Return every open connection: what a forked child keeps, so that nothing closes it."""
+        return [*self._readers, *([] if self._writer is None else [self._writer])]
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._writer is None:
+            raise StoreError(f"the event store {self.path} is closed")
+        return self._writer
+
+    def _refuse_child(self) -> None:
+        if os.getpid() != self._pid:
+            raise StoreForkedError(
+                f"the event store {self.path} belongs to process {self._pid}, which has forked this one; open it anew"
+            )
+
+    def _refuse_moved(self) -> None:
+        if identity_of(self.path) != self.opened.identity:
+            raise StoreMovedError(f"the event store {self.path} is no longer the file that was opened")
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock of the store; commit at the end, or undo everything."""
+        self._refuse_child()
+        with self._writing, told(self.path):
+            connection = self._connection()
+            self._refuse_moved()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                roll_back(connection)
+                raise
+            self._refuse_moved()  # another process may have put the file aside meanwhile (law 1)
+            self._truncate(connection, self._truncate_at)
+
+    def _truncate(self, connection: sqlite3.Connection, limit: int) -> None:
+        """Measure the log, and truncate it beyond ``limit``. What is committed is committed, whatever comes of it."""
+        if not self.opened.wal:
+            return
+        self.wal_bytes = _size(beside(self.path, "-wal"))
+        if self.wal_bytes > limit:
+            truncate_log(connection)
+            self.wal_bytes = _size(beside(self.path, "-wal"))
+            self._truncate_at = max(LOG_LIMIT_BYTES, self.wal_bytes + _RETRY_GROWTH)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Lend a connection with a snapshot to the calling thread."""
+        self._refuse_child()
+        with told(self.path):
+            connection = self._borrow()
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                roll_back(connection)
+                self._give_back(connection)
+
+    def _borrow(self) -> sqlite3.Connection:
+        with self._pooling:
+            if self._idle:
+                return self._idle.pop()
+        self._refuse_moved()
+        connection = connect(self.path, "mode=ro")
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            self._refuse_moved()  # between the two looks it was opened, so it is the same file
+            with self._pooling:
+                self._connection()
+                self._readers.add(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        with self._pooling:
+            if self._writer is not None and len(self._idle) < _IDLE_READERS:
+                self._idle.append(connection)
+                return
+            self._readers.discard(connection)
+        _close(connection)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _close(connection: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        connection.close()
+
+
+_STORES: Final[weakref.WeakSet[EventStore]] = weakref.WeakSet()
+_PARENTS: Final[list[object]] = []
+"""In a forked child: the parent's connections, so that no destructor closes them."""
+
+
+def _keep_parents() -> None:
+    for store in list(_STORES):
+        _PARENTS.extend(store.connections())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_parents)
