@@ -14,10 +14,45 @@ if TYPE_CHECKING:
 
 PAGE: Final = "index.html"
 
+_SCRIPT: Final = "text/javascript; charset=utf-8"
+_STYLE: Final = "text/css; charset=utf-8"
+
 STATIC_TYPES: Final[Mapping[str, str]] = {
+    "api.js": _SCRIPT,
+    "app.js": _SCRIPT,
+    "backoff.js": _SCRIPT,
+    "boot.js": _SCRIPT,
+    "copy.js": _SCRIPT,
+    "dom.js": _SCRIPT,
+    "feed.js": _SCRIPT,
+    "format.js": _SCRIPT,
     "icon.svg": "image/svg+xml",
-    "style.css": "text/css; charset=utf-8",
-    "tower.js": "text/javascript; charset=utf-8",
+    "keys.js": _SCRIPT,
+    "link.js": _SCRIPT,
+    "pages.css": _STYLE,
+    "pages/answer.js": _SCRIPT,
+    "pages/api.js": _SCRIPT,
+    "pages/event_detail.js": _SCRIPT,
+    "pages/events.js": _SCRIPT,
+    "pages/examples.js": _SCRIPT,
+    "pages/history.js": _SCRIPT,
+    "pages/inspect.js": _SCRIPT,
+    "pages/locked.js": _SCRIPT,
+    "pages/overview.js": _SCRIPT,
+    "pages/overview_parts.js": _SCRIPT,
+    "pages/request_bytes.js": _SCRIPT,
+    "pages/timeline.js": _SCRIPT,
+    "poll.js": _SCRIPT,
+    "registry.js": _SCRIPT,
+    "router.js": _SCRIPT,
+    "session.js": _SCRIPT,
+    "shell.js": _SCRIPT,
+    "sse.js": _SCRIPT,
+    "state.js": _SCRIPT,
+    "stream.js": _SCRIPT,
+    "style.css": _STYLE,
+    "tabs.js": _SCRIPT,
+    "words.js": _SCRIPT,
 }
 """Every file under ``/static/`` and its type: nothing else is ever served."""
 

@@ -139,7 +139,7 @@ def _schema(request: Request, _body: bytes) -> Response:
 
 
 def _static(request: Request, _body: bytes) -> Response:
-    name = _last_part(request)
+    name = request.path.removeprefix("/static/")
     return Response(200, (), assets.static_bytes(name), assets.STATIC_TYPES[name])
 
 

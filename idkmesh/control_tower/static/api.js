@@ -1,0 +1,67 @@
+// One question to the service, and what came back as plain data.
+//
+// Laws: a question has an end (PATIENCE); an answer of any status is a value, only no answer is an exception; a refusal
+// keeps the service's own code and words.
+
+import { retryAfter } from "./backoff.js";
+import { token } from "./session.js";
+
+const PATIENCE = 4000; // ms
+
+// Returns {ok, status, body, code, message, retryAfter, sent}. `sent` is the token that was used.
+export async function ask(path, { method = "GET", headers = {}, body, patience = PATIENCE } = {}) {
+  const sent = token();
+  const response = await fetch(path, {
+    method,
+    headers: sent ? { ...headers, "X-IDKMesh-UI-Token": sent } : headers,
+    body,
+    cache: "no-store",
+    redirect: "error",
+    signal: AbortSignal.timeout(patience),
+  });
+  return { ...(await answered(response)), sent };
+}
+
+// The same for a response that has been opened elsewhere: reads its body to the end.
+export async function answered(response) {
+  const text = await response.text();
+  const body = parsed(text);
+  const { code = "", message = "" } = body?.error ?? {};
+  return { ok: response.ok, status: response.status, body, text, code, message, retryAfter: retryAfter(response) };
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+// A command that does the same. The variable stands where the token would: no copied line carries a secret.
+export function curl(path, { method = "GET", open = false, type = "", data = "", endless = false } = {}) {
+  const parts = ["curl"];
+  if (endless) {
+    parts.push("-N");
+  }
+  if (method === "HEAD") {
+    parts.push("-I");
+  } else if (method !== "GET") {
+    parts.push("-X", method);
+  }
+  if (!open) {
+    parts.push("-H", '"Authorization: Bearer $IDKMESH_CONTROL_TOWER_TOKEN"');
+  }
+  if (type) {
+    parts.push("-H", quoted(`Content-Type: ${type}`));
+  }
+  if (data) {
+    parts.push("--data-binary", `$'${escaped(data)}'`);
+  }
+  return [...parts, quoted(location.origin + path)].join(" ");
+}
+
+const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+
+const escaped = (text) =>
+  text.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll("\r", "\\r").replaceAll("\n", "\\n");

@@ -1,0 +1,27 @@
+// A command or a document to take along: shown whole, copied by a button that says whether it worked.
+
+import { el, setText } from "./dom.js";
+
+export function copyButton(label, text) {
+  const button = el("button.small", { type: "button", onclick: copy }, label);
+  let timer = 0;
+
+  async function copy() {
+    let said = "Copied";
+    try {
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+    } catch {
+      said = "The browser refused: select the text";
+    }
+    setText(button, said);
+    clearTimeout(timer);
+    timer = setTimeout(() => setText(button, label), 1800);
+  }
+
+  return button;
+}
+
+// A long text that scrolls in a box of its own, so that the page does not.
+export function block(text, label) {
+  return el("pre.block", { tabIndex: 0, role: "region", "aria-label": label }, text);
+}

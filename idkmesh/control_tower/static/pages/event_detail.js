@@ -1,0 +1,73 @@
+// One event, whole: its attributes, its data as JSON, and how to fetch it again.
+
+import { curl } from "../api.js";
+import { block, copyButton } from "../copy.js";
+import { el, setText, sign } from "../dom.js";
+import { find, sequence } from "../feed.js";
+import { bytes, dateTime, pretty, visible } from "../format.js";
+import { eventWords } from "../words.js";
+
+export class EventDetail {
+  element = el("aside.detail.card", { "aria-label": "The open event", hidden: true, tabIndex: -1 });
+  #id = "";
+
+  get id() {
+    return this.#id;
+  }
+
+  async show(id) {
+    this.#id = id;
+    this.element.hidden = id === "";
+    if (id === "") {
+      this.element.replaceChildren();
+      return;
+    }
+    const pending = find(id);
+    const waiting = el("p.empty", {}, "Looking the event up.");
+    const timer = setTimeout(() => this.element.replaceChildren(close(), waiting), 150);
+    const { event, trouble } = await pending;
+    clearTimeout(timer);
+    if (this.#id === id) {
+      this.element.replaceChildren(close(), ...(event ? parts(event) : [el("h2", {}, "Not here"), el("p.trouble", {}, trouble), el("code.id", {}, visible(id))]));
+    }
+  }
+}
+
+function close() {
+  return el("a.close", { href: "#/events", title: "Close (Esc)", "aria-label": "Close the event" }, sign("bad"));
+}
+
+function parts(event) {
+  const { title, kind } = eventWords(event);
+  const attributes = el("dl.rows");
+  for (const [name, value] of Object.entries(event)) {
+    if (name !== "data" && name !== "specversion" && name !== "datacontenttype") {
+      const shown = name === "time" ? `${visible(String(value))}, here ${dateTime(value)}` : visible(String(value));
+      attributes.append(el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, shown))));
+    }
+  }
+  const data = JSON.stringify(event.data) ?? "";
+  const command = curl(path(event));
+  const raw = el("button.small", { type: "button", "aria-pressed": "false", onclick: toggle }, "Whole document");
+  const json = block(pretty(event.data), "Data as JSON");
+
+  function toggle() {
+    const whole = raw.getAttribute("aria-pressed") !== "true";
+    raw.setAttribute("aria-pressed", String(whole));
+    setText(json, pretty(whole ? event : event.data));
+  }
+
+  return [
+    el("h2", {}, sign(kind), el("bdi", {}, visible(title))),
+    attributes,
+    el("div.tools", {}, el("h3", {}, `Data, ${bytes(new TextEncoder().encode(data).length)}`), raw, copyButton("Copy JSON", () => JSON.stringify(event, null, 2))),
+    json,
+    el("div.tools", {}, el("h3", {}, "Fetch it again"), copyButton("Copy as curl", command), copyButton("Copy link", `${location.origin}/#/events/${event.id}`)),
+    block(command, "The same as a curl command"),
+  ];
+}
+
+function path(event) {
+  const before = `${event.epoch}.${String(sequence(event) - 1).padStart(12, "0")}`;
+  return `/api/v1/events?limit=1&cursor=${before}`;
+}

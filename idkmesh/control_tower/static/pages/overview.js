@@ -1,0 +1,151 @@
+// Is it alive, is it ready, how much room is left, and what was refused.
+
+import { el, reconcile, setAttribute, setText, showRows, sign } from "../dom.js";
+import { feed } from "../feed.js";
+import { clock, shortened, visible } from "../format.js";
+import { state } from "../state.js";
+import { condition, eventWords, STATES } from "../words.js";
+import { Gauge } from "./history.js";
+import { GAUGES, limitRows, refusalRows, serviceRows, showRefusals, storeRows, totalRows } from "./overview_parts.js";
+
+const LATEST = 8;
+
+export const overview = { name: "overview", title: "Overview", key: "o", open };
+
+const section = (title, ...children) => el("section", {}, el("h2", {}, title), ...children);
+
+function open(root) {
+  const verdict = new Verdict();
+  const gauges = new Map(GAUGES.map(([used, , name, note]) => [used, new Gauge(name, note)]));
+  const gaugeRow = el("div.gauges");
+  const body = el("tbody");
+  const table = el(
+    "table.refusals.card",
+    {},
+    el("thead", {}, el("tr", {}, ...["Reason", "Times", "What it means, and what to do"].map((text) => el("th", { scope: "col" }, text)))),
+    body,
+  );
+  const none = el("p.empty.card", {}, "Nothing was refused since the start.");
+  const totals = el("dl.rows.card");
+  const store = el("dl.rows.card");
+  const storeSection = section("Event store", store);
+  const latest = el("ol.latest.card");
+  const latestSection = section("Latest events", latest);
+  const service = el("dl.rows.card");
+  const limits = el("dl.rows.card.wide");
+  const facts = el(
+    "div.facts.told",
+    { hidden: true },
+    section("In use now", gaugeRow),
+    el(
+      "div.columns",
+      {},
+      el("div", {}, section("Refused since the start", table, none), latestSection),
+      el("div", {}, section("Served since the start", totals), storeSection, section("Service", service)),
+    ),
+    section("Limits in force", limits),
+  );
+  root.append(verdict.element, facts);
+
+  function update() {
+    verdict.update();
+    const { status, samples } = state;
+    facts.hidden = !status;
+    if (!status) {
+      return;
+    }
+    const { operations } = status;
+    const { usage = {}, limits: bounds = {} } = operations;
+    const there = GAUGES.filter(([used, limit]) => used in usage && limit in bounds);
+    reconcile(gaugeRow, there.map(([used]) => gauges.get(used).element));
+    for (const [used, limit] of there) {
+      gauges.get(used).show(usage[used], bounds[limit], samples.map((sample) => sample?.[used] ?? null));
+    }
+    const refused = refusalRows(operations);
+    table.hidden = refused.length === 0;
+    none.hidden = !table.hidden;
+    showRefusals(body, refused);
+    showRows(totals, totalRows(operations));
+    showRows(store, storeRows(operations));
+    storeSection.hidden = !operations.events;
+    showRows(service, serviceRows(status));
+    showRows(limits, limitRows(operations));
+    latestSection.hidden = feed.events.length === 0;
+    showLatest(latest);
+  }
+
+  return { update };
+}
+
+// The verdict of a glance, the probes behind it, and what stands in the way.
+class Verdict {
+  #sign = el("span.lamp", { "aria-hidden": "true" });
+  #title = el("h1", { id: "verdict", "aria-live": "polite" });
+  #words = el("p", { id: "explanation" });
+  #why = el("ul.why");
+  #probes = el("dl.probes.told");
+  #kind = "";
+
+  constructor() {
+    const words = el("div.words", {}, this.#title, this.#words, this.#why);
+    this.element = el("section.verdict.card", { "aria-labelledby": "verdict" }, this.#sign, words, this.#probes);
+  }
+
+  update() {
+    const [verdict, kind, words] = STATES[state.service];
+    setAttribute(this.element, "data-kind", kind);
+    if (this.#kind !== kind) {
+      this.#kind = kind;
+      this.#sign.replaceChildren(sign(kind));
+    }
+    setText(this.#title, verdict);
+    setText(this.#words, state.words || words);
+    this.#showWhy();
+    showRows(this.#probes, this.#rows());
+  }
+
+  #showWhy() {
+    const { failing = [], warnings = [] } = state.ready ?? {};
+    const said = [
+      ...failing.map((name) => `${name} fails. ${condition(name)}`),
+      ...warnings.map((name) => `${name} warns. ${condition(name)}`),
+    ].map(visible);
+    this.#why.hidden = said.length === 0;
+    if (said.join("\n") !== [...this.#why.children].map((item) => item.textContent).join("\n")) {
+      this.#why.replaceChildren(...said.map((text) => el("li", {}, text)));
+    }
+  }
+
+  #rows() {
+    const { alive, ready, service } = state;
+    const draining = service === "draining" || ready?.code === "shutting_down";
+    const readiness = ready ? (ready.ok ? "yes" : "no") : "no answer";
+    return [
+      ["Alive", alive === null ? "no answer" : alive ? "yes" : "no", "/healthz"],
+      ["Ready", readiness, "/readyz"],
+      ["Draining", draining ? "yes" : ready ? "no" : "unknown", "/readyz and /api/v1/status"],
+    ];
+  }
+}
+
+function showLatest(list) {
+  const wanted = feed.events.slice(0, LATEST);
+  const there = [...list.children].map((item) => item.dataset.id);
+  if (wanted.map(({ id }) => id).join() === there.join()) {
+    return;
+  }
+  list.replaceChildren(
+    ...wanted.map((event) => {
+      const { title, kind, text } = eventWords(event);
+      const link = el("a", { href: `#/events/${event.id}` }, visible(title));
+      return el(
+        "li",
+        { dataset: { id: event.id } },
+        sign(kind),
+        el("time", { dateTime: event.time }, clock(event.time)),
+        link,
+        el("span.text", {}, visible(shortened(text, 160))),
+      );
+    }),
+  );
+}

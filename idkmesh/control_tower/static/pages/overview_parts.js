@@ -1,0 +1,97 @@
+// The rows of the overview, made from the documents of the service. Pure, but for the table of refusals.
+
+import { el, setText } from "../dom.js";
+import { amount, count, dateTime, duration, limitName, number, visible } from "../format.js";
+
+// [usage, limit, name, what it counts]
+export const GAUGES = [
+  ["in_flight", "max_concurrent_requests", "Requests in flight", "Requests being handled. This page's own question is one of them."],
+  ["connections", "max_connections", "Connections", "Open connections, whatever they do."],
+  ["sse_clients", "max_sse_clients", "Event streams", "Open event streams. All tabs of this browser share one."],
+];
+
+const TOTALS = [
+  ["overloaded_total", "overloaded", "All places were taken.", "Raise --max-concurrent-requests, or send less at once."],
+  ["draining_total", "shutting_down", "A drain had begun.", "Ask again after the next start."],
+  ["refused_total", "refused", "A rule was broken, or a right was missing.", "Look at the code in each answer."],
+];
+
+const CLOSED = [
+  ["timed_out_total", "Timed out", "Connections that missed a deadline."],
+  ["evicted_total", "Gave way", "Connections closed to make room for a newcomer."],
+];
+
+// [code, status, total, meaning, remedy]: by code where the service counts so, else by kind.
+export function refusalRows({ refusals, usage = {} }) {
+  if (Array.isArray(refusals)) {
+    return refusals.map(({ code, status, total, meaning, remedy }) => [code, status, total, meaning, remedy]);
+  }
+  return TOTALS.filter(([key]) => usage[key] > 0).map(([key, code, meaning, remedy]) => [code, "", usage[key], meaning, remedy]);
+}
+
+export function totalRows({ usage = {}, streams }) {
+  const rows = [];
+  if ("admitted_total" in usage) {
+    rows.push(["Admitted", number(usage.admitted_total), "Requests given to a handler."]);
+  }
+  for (const [key, name, note] of CLOSED) {
+    if (key in usage) {
+      rows.push([name, number(usage[key]), note]);
+    }
+  }
+  if (streams) {
+    rows.push(["Streams opened", number(streams.opened_total)]);
+    rows.push(["Streams refused", number(streams.refused_total), "Every stream was taken."]);
+    rows.push(["Streams dropped", number(streams.dropped_total), "The client took no byte in time, or fell too far behind."]);
+  }
+  return rows;
+}
+
+export function storeRows({ events }) {
+  if (!events) {
+    return [];
+  }
+  const { epoch, floor, newest, refused_total: refused, dropped_total: dropped, failing, warning } = events;
+  const rows = [["Takes events", failing ? `no: ${visible(failing)}` : "yes"]];
+  if (warning) {
+    rows.push(["Warning", visible(warning)]);
+  }
+  if (Number.isInteger(newest) && Number.isInteger(floor)) {
+    rows.push(["Kept", newest > floor ? `${count(newest - floor, "event")}, ${number(floor + 1)} to ${number(newest)}` : "no events"]);
+  }
+  rows.push(["Lost", refused || dropped ? `${number(refused)} refused, ${number(dropped)} dropped` : "none"], ["Store", visible(String(epoch))]);
+  return rows;
+}
+
+export function serviceRows({ service, started_at: startedAt, uptime_seconds: uptime }) {
+  return [
+    ["Name", visible(service.name)],
+    ["Version", visible(service.version)],
+    ["Mode", service.read_only ? `${visible(service.mode)}, read-only` : visible(service.mode)],
+    ["Started", dateTime(startedAt)],
+    ["Up for", duration(uptime)],
+  ];
+}
+
+export function limitRows({ limits = {} }) {
+  return Object.entries(limits).map(([key, value]) => [limitName(key), amount(key, value), key]);
+}
+
+// Shows the rows in a table body, keeping those that are there.
+export function showRefusals(body, rows) {
+  while (body.rows.length > rows.length) {
+    body.rows[body.rows.length - 1].remove();
+  }
+  rows.forEach(([code, status, total, meaning, remedy], index) => {
+    let row = body.rows[index];
+    if (!row) {
+      row = el("tr", {}, el("th", { scope: "row" }, el("code"), el("span.status")), el("td.number"), el("td", {}, el("p"), el("p.remedy")));
+      body.append(row);
+    }
+    setText(row.cells[0].firstElementChild, code);
+    setText(row.cells[0].lastElementChild, String(status));
+    setText(row.cells[1], number(total));
+    setText(row.cells[2].firstElementChild, meaning);
+    setText(row.cells[2].lastElementChild, remedy);
+  });
+}

@@ -1,0 +1,78 @@
+// Asks how the service is, once a second. Only the leading tab does.
+//
+// Laws: one question at a time; while nothing answers the questions come more slowly, and not all tabs' at once; what
+// was answered is told in the service's own words where this page has none.
+
+import { ask } from "./api.js";
+import { token } from "./session.js";
+
+const BEAT = 1000; // ms between the starts of two questions
+const SLOWEST = 5000;
+const CODES = { overloaded: "overloaded", shutting_down: "draining", unauthorized: "locked" };
+
+export class Poll {
+  #onAnswer;
+  #timer = 0;
+  #misses = 0;
+  #stopped = false;
+
+  // `onAnswer({service, words, status, ready, alive, sent})`; `status` only where it came.
+  constructor(onAnswer) {
+    this.#onAnswer = onAnswer;
+  }
+
+  async beat() {
+    clearTimeout(this.#timer);
+    const began = performance.now();
+    const sent = token();
+    const [status, ready, alive] = await Promise.all(["/api/v1/status", "/readyz", "/healthz"].map(quietly));
+    if (this.#stopped) {
+      return;
+    }
+    this.#misses = status ? 0 : this.#misses + 1;
+    this.#onAnswer({ ...judged(status, ready), ready: readiness(ready), alive: alive ? alive.ok : null, sent });
+    const pause = Math.min(BEAT * 1.5 ** this.#misses, SLOWEST);
+    const spread = this.#misses ? 0.75 + Math.random() / 2 : 1;
+    const wait = Math.max(pause * spread - (performance.now() - began), 50);
+    clearTimeout(this.#timer);
+    this.#timer = this.#stopped ? 0 : setTimeout(() => this.beat(), wait);
+  }
+
+  stop() {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+}
+
+async function quietly(path) {
+  try {
+    return await ask(path);
+  } catch {
+    return null; // the connection failed, or nothing came in time
+  }
+}
+
+function judged(status, ready) {
+  if (!status) {
+    return { service: "lost", words: "" };
+  }
+  if (status.ok && status.body?.operations) {
+    const failing = ready?.body?.failing ?? [];
+    const draining = status.body.operations.usage?.draining || ready?.code === "shutting_down";
+    const service = draining ? "draining" : failing.length > 0 ? "not_ready" : "ready";
+    return { service, words: "", status: status.body };
+  }
+  if (Object.hasOwn(CODES, status.code)) {
+    return { service: CODES[status.code], words: "" };
+  }
+  const said = `The service answered ${status.status} ${status.code}: ${status.message} This page keeps asking.`;
+  return { service: "unexpected", words: status.message ? said : "" };
+}
+
+function readiness(answer) {
+  if (!answer) {
+    return null;
+  }
+  const { status = "", failing = [], warnings = [] } = answer.body ?? {};
+  return { ok: answer.ok, status, failing, warnings, code: answer.code };
+}
