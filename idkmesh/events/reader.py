@@ -1,0 +1,135 @@
+"""Reads the file of a store that another process may have open, without making, changing or locking out anything.
+
+Laws of this module (EV-4.5):
+
+1. A connection lives for one call: one that stays open would keep a service that ends from tidying up its log.
+2. No file is ever made. SQLite makes the log's index where there is a log without one, so that case is refused.
+3. It is for a program that has no store open itself: it looks at the file's header, and closing a descriptor drops
+   every lock that its process has on the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreNewerError, told
+from idkmesh.events.opening import connect
+from idkmesh.events.place import beside, identity_of, refuse_other_kinds
+from idkmesh.events.reading import read_batch
+from idkmesh.events.schema import APPLICATION_ID, SCHEMA_VERSION, marks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from idkmesh.events.state import Batch
+
+_HEADER_BYTES: Final = 100
+_READ_VERSION: Final = 19
+"""Offset in the header of what a reader must know: 2 for a write-ahead log (SQLite file format, section 1.3.3)."""
+_WRITE_AHEAD: Final = 2
+_TRIES: Final = 5
+
+
+class StoreAbsentError(StoreError):
+    """Nothing is there under the name: not yet, or not any more."""
+
+
+def read_file(
+    path: Path,
+    after: int | None,
+    limit: int,
+    wanted: Mapping[str, str],
+    *,
+    descending: bool = False,
+) -> tuple[str, Batch]:
+    """Return the epoch of the store at ``path`` and what :meth:`EventStore.read` would return.
+
+    ``after`` None is the beginning, or, ``descending``, the end. Raises :class:`StoreError`, which says what is missing
+    and what would help.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100  Path.absolute() keeps "..", resolve() follows links
+    start = after if after is not None else 2**62 if descending else 0
+    for attempt in range(_TRIES):
+        with _told(path):
+            mode = _mode(path)
+            try:
+                found = _read(path, mode, (start, limit, wanted), descending=descending)
+            except sqlite3.OperationalError:
+                # A service that starts or ends makes and removes what lies beside the file.
+                if attempt == _TRIES - 1:
+                    raise
+                continue
+            if mode != "immutable=1" or not beside(path, "-wal").exists():
+                return found
+    raise StoreError(f"the event store {path} changed hands at each of {_TRIES} tries; try again")
+
+
+def _read(path: Path, mode: str, query: tuple[int, int, Mapping[str, str]], *, descending: bool) -> tuple[str, Batch]:
+    with contextlib.closing(connect(path, mode)) as connection:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("BEGIN")
+        application, version = marks(connection)
+        if application != APPLICATION_ID:
+            raise StoreForeignError(f"{path} is another program's file and no event store; name one with --store")
+        if version > SCHEMA_VERSION:
+            raise StoreNewerError(
+                f"the event store {path} has schema version {version}, this program knows {SCHEMA_VERSION}; "
+                "use the newer idkmesh"
+            )
+        (epoch,) = connection.execute("SELECT epoch FROM meta").fetchone()
+        return epoch, read_batch(connection, path, query, descending=descending)
+
+
+def _mode(path: Path) -> str:
+    """Return how the file can be read without making one. Raises :class:`StoreError` where it cannot."""
+    refuse_other_kinds(path)
+    if identity_of(path) is None:
+        raise StoreAbsentError(
+            f"there is no event store at {path} yet; start idkmesh control-tower, which makes it, or name another "
+            "with --store"
+        )
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES:
+        raise StoreDamagedError(f"the event store {path} is damaged: it is shorter than a header")
+    if header[_READ_VERSION] != _WRITE_AHEAD:
+        return "mode=ro"
+    log, index = beside(path, "-wal"), beside(path, "-shm")
+    if not log.exists():
+        return "immutable=1"  # nobody has it open: whoever opens it makes the log first
+    if index.exists():
+        for each in (log, index):
+            each.open("rb").close()  # the right to read these is needed too
+        return "mode=ro&readonly_shm=1"
+    raise StoreError(
+        f"the event store {path} was left with a log but no index ({index.name}), which reading it would have to make; "
+        "start idkmesh control-tower once, which tidies up"
+    )
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """As :func:`told`, but of a reader, who needs no right to write."""
+    try:
+        with told(path), _rights(path):
+            yield
+    except StoreDamagedError as error:
+        raise StoreDamagedError(f"{error}; idkmesh control-tower puts it aside when it starts") from None
+
+
+@contextlib.contextmanager
+def _rights(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        whose = ""
+        with contextlib.suppress(OSError):
+            whose = f" (user id {path.stat().st_uid})"
+        raise StoreError(
+            f"no right to read {error.filename or path}; run this as the user whose store it is{whose}, or ask the "
+            "running control tower, GET /api/v1/events"
+        ) from None

@@ -1,0 +1,341 @@
+"""Writes the events of a service without making anybody wait, and gives away what is committed (EV-2.7-2.10, EV-3).
+
+Laws of this module:
+
+1. :meth:`EventRecorder.emit` takes a lock that is never held while anything is written, and does nothing else.
+2. One thread writes. It waits at its bell, which producers and other processes ring, and for nothing else but the next
+   try of a store that fails, and the housekeeping.
+3. An event leaves the queue when it is committed, or when its own write has failed. While the store is known to fail
+   events wait in the queue; only what finds it full is lost.
+4. What is lost is told by the next event that is stored, before any that waited.
+5. Each cure has an end: a store is tried again every 5 s, and put aside no more often.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.events.bells import bell_folder, new_bell
+from idkmesh.events.envelope import Event
+from idkmesh.events.errors import StoreDamagedError, StoreError, StoreMovedError
+from idkmesh.events.feed import Feed
+from idkmesh.events.inbox import Inbox
+from idkmesh.events.opening import Damage
+from idkmesh.events.state import Batch, RecorderState
+from idkmesh.events.store import SOURCE, EventStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from idkmesh.clock import Clock
+    from idkmesh.events.envelope import StoredEvent
+    from idkmesh.events.retention import Retention
+
+BATCH: Final = 256
+"""Events that are committed together at most (EV-3.2)."""
+
+RETRY_SECONDS: Final = 5.0
+"""How often a store that takes no events is tried (EV-2.8)."""
+
+HOUSEKEEPING_SECONDS: Final = 60.0
+"""How often retention is applied, and a log truncated that a reader has kept."""
+
+LONG_LOG_BYTES: Final = 16 * 1024 * 1024
+"""A write-ahead log beyond this is told (EV-2.10)."""
+
+
+class EventRecorder:
+    """An :class:`~idkmesh.events.sink.EventSink` that keeps events in a store.
+
+    Opening the store is the constructor's: it raises :class:`StoreError`. From :meth:`start` on one thread writes.
+    ``log`` takes a line and a level of :mod:`logging`; it must not wait. ``source`` is the source of the events that
+    the recorder tells of itself.
+
+    ``published`` and ``replaced`` are called by the writing thread. ``published`` gets the events of each commit, also
+    of other processes, each once and without a gap, beginning after the newest that :meth:`snapshot` knows when the
+    recorder is new. ``replaced`` says that this order ends: :attr:`epoch` is another now, or retention has given up
+    events before they could be published; what is published next begins it anew.
+    """
+
+    def __init__(  # noqa: PLR0913  what it keeps, where, and the four that it speaks to
+        self,
+        path: Path,
+        retention: Retention,
+        *,
+        clock: Clock,
+        published: Callable[[list[StoredEvent]], None],
+        replaced: Callable[[], None],
+        log: Callable[[str, int], None],
+        source: str = SOURCE,
+    ) -> None:
+        self._retention = retention
+        self._clock = clock
+        self._log = log
+        self._source = source
+        self._pid = os.getpid()
+        self._inbox = Inbox()
+        self._thread: threading.Thread | None = None
+        self._closing_at: float | None = None
+        self._failing: str | None = None
+        self._warning: str | None = None
+        self._trouble: StoreError | None = None
+        self._refused = 0
+        self._told = (0, 0)
+        self._retry_at = self._replaced_at = -RETRY_SECONDS
+        self._tidy_at = clock.monotonic()
+        self._long_log = self._left_told = False
+        self._store = self._opened(path)
+        try:
+            self._bell = new_bell(bell_folder(self._store.path))
+            self._store.bell = self._bell.name
+            # After the bell has its name: what others commit from here on rings it.
+            self._bounds = (self._store.epoch, *self._store.bounds())
+        except BaseException:
+            self._store.close()
+            raise
+        self._feed = Feed(
+            self._bounds[2],
+            published=lambda events: self._guarded(lambda: published(events)),
+            replaced=lambda: self._guarded(replaced),
+        )
+
+    # --- for any thread -------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The store's file, absolute."""
+        return self._store.path
+
+    @property
+    def epoch(self) -> str:
+        """The epoch of the store that is in use."""
+        return self._store.epoch
+
+    def start(self) -> None:
+        """Begin to write. What was emitted before is written first."""
+        self._thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
+        self._thread.start()
+
+    def emit(self, event: Event) -> None:
+        """Take an event (EV-3.1). In a forked child it goes nowhere: the thread that writes is the parent's."""
+        if os.getpid() == self._pid and self._inbox.put(event):
+            self._bell.ring()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until what was emitted before is stored or refused; say whether that came about in time (seconds)."""
+        return os.getpid() == self._pid and self._inbox.wait_settled(timeout)
+
+    def read(self, after: int, limit: int, wanted: Mapping[str, str], *, descending: bool = False) -> Batch:
+        """Read as :meth:`EventStore.read` does. Damage that shows here leads to a new store (EV-2.7)."""
+        store = self._store
+        try:
+            return store.read(after, limit, wanted, descending=descending)
+        except (StoreDamagedError, StoreMovedError) as error:
+            if store is self._store:
+                self._trouble = error
+                self._bell.ring()
+            raise
+
+    def snapshot(self) -> RecorderState:
+        """Return how it stands. Waits for nothing."""
+        epoch, floor, newest = self._bounds
+        return RecorderState(
+            epoch=epoch,
+            floor=floor,
+            newest=newest,
+            failing=self._failing,
+            warning=self._warning,
+            refused_total=self._refused,
+            dropped_total=self._inbox.dropped,
+            queued=len(self._inbox),
+            wal_bytes=self._store.wal_bytes,
+        )
+
+    def close(self, timeout: float) -> None:
+        """Write the queue out, for at most ``timeout`` seconds, tell what is left in the log, and close (EV-3.3)."""
+        if os.getpid() != self._pid or self._closing_at is not None:
+            return
+        self._inbox.close()
+        self._closing_at = self._clock.monotonic() + timeout
+        if self._thread is None:
+            self._run()
+            return
+        self._bell.ring()
+        # A little more than the thread grants itself: what it is doing now it may finish.
+        self._thread.join(timeout + 0.25)
+        if self._thread.is_alive():
+            self._log_left()
+
+    # --- the writing thread's -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        rung = True
+        while True:
+            self._turn(others=rung)
+            if self._closing_at is not None and self._finished():
+                break
+            rung = self._bell.wait(self._pause())
+        self._log_left()
+        self._bell.close()
+        self._store.close()
+
+    def _finished(self) -> bool:
+        """Say whether a recorder that closes has nothing more to do, or no time."""
+        late = self._closing_at is not None and self._clock.monotonic() >= self._closing_at
+        return not len(self._inbox) or self._failing is not None or late
+
+    def _log_left(self) -> None:
+        left = len(self._inbox)
+        if left and not self._left_told:
+            self._left_told = True
+            self._log(f"{left} events were not written to {self.path}: the service has ended before", logging.ERROR)
+
+    def _pause(self) -> float:
+        """Return how long the thread may wait at its bell, in seconds."""
+        now = self._clock.monotonic()
+        if self._failing is not None:
+            return max(0.0, self._retry_at - now)
+        if len(self._inbox) or self._trouble is not None:
+            return 0.0
+        return max(0.0, self._tidy_at - now)
+
+    def _turn(self, *, others: bool) -> None:
+        """Do once what is due. Whatever goes wrong, the thread lives on."""
+        now = self._clock.monotonic()
+        if self._failing is not None and now < self._retry_at and self._closing_at is None:
+            return
+        try:
+            self._replace_if_due(now)
+            self._write()
+            if others or self._failing is not None:
+                self._catch_up()
+            if now >= self._tidy_at:
+                self._tidy(now)
+            self._recovered()
+        except (StoreDamagedError, StoreMovedError) as error:
+            self._trouble = error
+        except StoreError as error:
+            self._fail(str(error), now)
+        except Exception as error:  # noqa: BLE001  a fault of ours: events are counted and told of, as for any other
+            self._fail(f"the event recorder has a fault: {type(error).__name__}: {error}", now)
+
+    def _write(self) -> None:
+        """Commit what waits, at most :data:`BATCH` events, after the word on what was lost."""
+        waiting = self._inbox.first(BATCH)
+        lost = self._lost()
+        events = [*lost, *waiting]
+        if not events:
+            return
+        totals = (self._refused, self._inbox.dropped)
+        try:
+            stored = self._store.append(events)
+        except (StoreDamagedError, StoreMovedError):
+            raise  # the next store gets them
+        except Exception:
+            if self._failing is None:  # else they have not been tried: what waits goes on waiting (law 3)
+                self._refused += len(waiting)
+                self._inbox.settle(waiting)
+            raise
+        self._told = totals if lost else self._told
+        self._inbox.settle(waiting)
+        self._know(stored[-1].sequence)
+        self._feed.appended(stored, self._store)
+        self._know(self._feed.position)
+        self._watch_log()
+
+    def _lost(self) -> list[Event]:
+        """Return the event that tells how many were lost since the last one, if any were."""
+        refused, dropped = self._refused - self._told[0], self._inbox.dropped - self._told[1]
+        if not refused and not dropped:
+            return []
+        reason = self._failing or "the queue of events was full"
+        data = {"refused": refused, "dropped": dropped, "reason": _text(reason)}
+        return [Event(type="idkmesh.events.refused", source=self._source, time=self._clock.utc(), data=data)]
+
+    def _catch_up(self) -> None:
+        floor, newest = self._feed.catch_up(self._store)
+        self._bounds = (self._store.epoch, floor, newest)
+
+    def _know(self, newest: int) -> None:
+        epoch, floor, known = self._bounds
+        self._bounds = (epoch, floor, max(known, newest))
+
+    def _tidy(self, now: float) -> None:
+        more = self._store.prune(self._clock.utc())
+        self._store.tidy()
+        self._bounds = (self._store.epoch, *self._store.bounds())
+        self._watch_log()
+        # What is left of a long past goes a thousand a turn, so that events do not wait for all of it.
+        self._tidy_at = now if more else now + HOUSEKEEPING_SECONDS
+
+    def _watch_log(self) -> None:
+        """Tell once that a foreign reader keeps the log from being truncated, and once that it no longer does."""
+        size = self._store.wal_bytes
+        if size > LONG_LOG_BYTES and not self._long_log:
+            self._long_log = True
+            self._log(
+                f"the write-ahead log {self.path}-wal has {size} bytes: another program reads the store in one long "
+                "transaction; end it, the log shrinks then",
+                logging.WARNING,
+            )
+        elif self._long_log and size <= LONG_LOG_BYTES:
+            self._long_log = False
+            self._log(f"the write-ahead log {self.path}-wal has {size} bytes again", logging.INFO)
+
+    def _fail(self, reason: str, now: float) -> None:
+        if self._failing is None:
+            self._log(f"{reason}; events are refused, a new try follows every {RETRY_SECONDS:.0f} s", logging.ERROR)
+        self._failing = reason
+        self._retry_at = now + RETRY_SECONDS
+
+    def _recovered(self) -> None:
+        if self._failing is not None:
+            self._failing = None
+            self._log(f"the event store {self.path} takes events again", logging.INFO)
+
+    # --- another store --------------------------------------------------------------------------------------------
+
+    def _replace_if_due(self, now: float) -> None:
+        """Take the store that has the name now, after putting aside a damaged one (EV-2.7)."""
+        trouble = self._trouble
+        if trouble is None:
+            return
+        if now < self._replaced_at + RETRY_SECONDS:  # law 5
+            raise StoreError(str(trouble))
+        old = self._store
+        damage = Damage(old.opened.identity, str(trouble)) if isinstance(trouble, StoreDamagedError) else None
+        store = self._opened(old.path, damage)
+        store.bell = self._bell.name
+        self._replaced_at = now
+        bounds = store.bounds()
+        self._store, self._trouble = store, None
+        self._bounds = (store.epoch, *bounds)
+        old.close()  # after the renaming: see the laws of `opening`
+        if damage is None or store.opened.quarantined is None:
+            self._log(f"the event store {self.path} was replaced, its epoch is {store.epoch} now", logging.WARNING)
+        self._feed.restart(bounds.floor)
+        self._catch_up()
+
+    def _opened(self, path: Path, damage: Damage | None = None) -> EventStore:
+        now = self._clock.utc()
+        store = EventStore.open(path, retention=self._retention, now=now, source=self._source, damage=damage)
+        for level, line in store.opened.notes:
+            self._log(line, level)
+        self._warning = store.opened.quarantined or self._warning
+        return store
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        """Keep a fault of whoever takes events apart from the store, which has them already."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is not the store's
+            self._log(f"a taker of events has a fault: {type(error).__name__}: {error}", logging.ERROR)
+
+
+def _text(text: str) -> str:
+    """Return a text that may hold a file's name, as one that an event can have."""
+    return text.encode("utf-8", "backslashreplace").decode()
