@@ -8,14 +8,20 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from idkmesh import __version__, console
+from idkmesh.events.envelope import FILTERS
+from idkmesh.events.retention import RETENTION_SETTINGS
 from idkmesh.service_runtime import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from idkmesh.service_runtime import Setting
+
 TOWER_PORT: Final = 8765
 SERVE_PORT: Final = 8000
+LISTED_EVENTS: Final = 50
 _PORT: Final = re.compile(r"[0-9]{1,5}")
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,6}")
 _MAX_PORT: Final = 65_535
 
 _EXIT_CODES: Final = (
@@ -58,6 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_control_tower(commands)
     _add_serve(commands)
     _add_inspect_request(commands)
+    _add_events(commands)
     return parser
 
 
@@ -113,15 +120,60 @@ def _add_inspect_request(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command=_inspect_request)
 
 
+def _add_events(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "events",
+        help="print what a node's services have recorded",
+        description="Print the events in a store's file, which is read and never written to.",
+    )
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    exit_codes = "exit codes: 0 ended as asked, 2 wrong usage, no event store or no such position, 3 cannot be read"
+    listing = actions.add_parser("list", help="print the newest events, oldest first", epilog=exit_codes)
+    listing.add_argument(
+        "--limit", type=_count, default=LISTED_EVENTS, metavar="N", help="how many (default: %(default)s)"
+    )
+    following = actions.add_parser("follow", help="print what is recorded from now on, until Ctrl-C", epilog=exit_codes)
+    for action in (listing, following):
+        action.add_argument("--json", action="store_true", help="print each event as a JSON document in a line")
+        action.add_argument("--after", metavar="ID", help="begin after this event")
+        for name in FILTERS:
+            action.add_argument(f"--{name}", metavar=name.upper(), help=f"only events with this {name}")
+        _add_store(action)
+        action.set_defaults(command=_events, limit=None)
+    listing.set_defaults(limit=LISTED_EVENTS)
+
+
+def add_event_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a service that records events: where it keeps them, and how many."""
+    group = parser.add_argument_group("events", "each is a variable too, IDKMESH_STORE for example; flags win")
+    _add_store(group)
+    _add_settings(group, RETENTION_SETTINGS)
+
+
+def _add_store(group: argparse._ActionsContainer) -> None:
+    text = "the event store's file (default: IDKMESH_STORE, else events.sqlite3 in the user's state directory)"
+    group.add_argument("--store", metavar="PATH", help=text)
+
+
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     """Add a flag for every row of the settings table. Its value is judged where variables are judged too."""
     group = parser.add_argument_group(
         "limits", "each is a variable too, IDKMESH_REQUEST_TIMEOUT for example; flags win"
     )
-    for setting in SETTINGS:
+    _add_settings(group, SETTINGS)
+
+
+def _add_settings(group: argparse._ActionsContainer, settings: Sequence[Setting]) -> None:
+    for setting in settings:
         text = f"{setting.meaning} Takes {setting.range_text} (default: {setting.default:.15g})."
         metavar = "SECONDS" if setting.unit == "seconds" else "BYTES" if setting.unit == "bytes" else "N"
         group.add_argument(setting.flag, metavar=metavar, help=text.replace("%", "%%"))
+
+
+def _count(text: str) -> int:
+    if not _COUNT.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is refused, it must be a whole number from 1 to 9999999")
+    return int(text)
 
 
 def _port(text: str) -> int:
@@ -161,3 +213,20 @@ def _inspect_request(arguments: argparse.Namespace) -> int:
     from idkmesh.commands import inspect_request_file
 
     return inspect_request_file(arguments.file)
+
+
+def event_flags(arguments: argparse.Namespace) -> dict[str, str | None]:
+    """Return what :func:`add_event_flags` has taken, by the names of the settings."""
+    return {name: getattr(arguments, name) for name in ("store", *(setting.name for setting in RETENTION_SETTINGS))}
+
+
+def _events(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import list_events
+
+    return list_events(
+        arguments.store,
+        {name: getattr(arguments, name) for name in FILTERS},
+        after=arguments.after,
+        limit=arguments.limit,
+        as_json=arguments.json,
+    )

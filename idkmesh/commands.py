@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh import console
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
+from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
+STORE_VARIABLE: Final = "IDKMESH_STORE"
 
 
 def control_tower(
@@ -79,9 +81,45 @@ def inspect_request_file(file: str) -> int:
     return 0 if document["verdict"] == "accepted" else EXIT_FAILED
 
 
+def list_events(
+    store: str | None, filters: Mapping[str, str | None], *, after: str | None, limit: int | None, as_json: bool
+) -> int:
+    """Print events of a store's file and return the exit code; without ``limit`` go on with what is committed."""
+    from idkmesh.events_command import Query, follow_events, print_events
+
+    wanted = {name: value for name, value in filters.items() if value is not None}
+    query = Query(store=store_path(store, os.environ), wanted=wanted, after=after, as_json=as_json)
+    return follow_events(query) if limit is None else print_events(query, limit)
+
+
+def store_path(flag: str | None, environ: Mapping[str, str]) -> Path:
+    """Return the place of the event store: the flag's, else the variable's, else the user's own (EV-2.13)."""
+    named = flag if flag is not None else environ.get(STORE_VARIABLE, "")
+    if named:
+        return Path(named)
+    if flag is not None:
+        raise CommandError("--store: an empty name is refused, it must be that of a file", EXIT_USAGE)
+    from idkmesh.events.default_place import default_store
+
+    return default_store()
+
+
+def event_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> tuple[Path, Retention]:
+    """Return where a service keeps its events, and how many (EV-2.4, EV-2.13).
+
+    ``flags`` has ``store`` and the names of the retention settings. Raises :class:`CommandError` (exit code 2).
+    """
+    try:
+        retention = Retention.from_environ(environ, flags)
+    except SettingError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
+    return store_path(flags.get("store"), environ), retention
+
+
 def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
     """Return the limits that flags and variables ask for. Raises :class:`CommandError` (exit code 2, HS-2.1)."""
-    known = {setting.env for setting in SETTINGS} | {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE}
+    known = {setting.env for setting in (*SETTINGS, *RETENTION_SETTINGS)}
+    known |= {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE, STORE_VARIABLE}
     for name in sorted(os.environ):
         if name.startswith("IDKMESH_") and name not in known:
             console.complain(f"idkmesh: warning: {name} is no setting and changes nothing")

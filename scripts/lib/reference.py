@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from idkmesh.events.retention import RETENTION_SETTINGS
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.service_runtime import (
     MAX_HEADER_LINE_BYTES,
@@ -26,8 +27,8 @@ def paragraph(text: str) -> str:
     return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
-def setting_section(setting: Setting) -> str:
-    """Return the section about one setting."""
+def setting_section(setting: Setting, owner: str = "ServiceLimits") -> str:
+    """Return the section about one setting; ``owner`` is the class that has it."""
     unit = "" if setting.unit == "count" else f" {setting.unit}"
     noun = "a whole number" if setting.kind is int else "a number"
     return f"""## {setting.name}
@@ -38,7 +39,7 @@ def setting_section(setting: Setting) -> str:
 |---|---|
 | default | {setting.default:.15g}{unit} |
 | range | {setting.minimum:.15g} to {setting.maximum:.15g}{unit} |
-| constructor | `ServiceLimits({setting.name}=...)`, {noun} |
+| constructor | `{owner}({setting.name}=...)`, {noun} |
 | flag | `{setting.flag}` |
 | variable | `{setting.env}` |
 | in the limits document | `{setting.document_key}` |
@@ -50,9 +51,11 @@ def setting_section(setting: Setting) -> str:
 def settings_page() -> str:
     """Return ``settings.md``, from the settings table."""
     sections = "\n".join(setting_section(setting) for setting in SETTINGS)
+    retention = "\n".join(setting_section(setting, "Retention") for setting in RETENTION_SETTINGS)
     return f"""# Settings
 
-Made by `scripts/reference` from the table in `idkmesh/service_runtime.py`; change it there.
+Made by `scripts/reference` from the tables in `idkmesh/service_runtime.py` and `idkmesh/events/retention.py`; change it
+there.
 
 Every serving command takes a flag for each limit and reads a variable for each. A flag wins over its variable, the
 variable over the default. A value is a plain decimal number: no sign, exponent, underscore, unit or space. A value
@@ -63,6 +66,11 @@ With workers, `max_connections` is at least `max_concurrent_requests` + `max_sse
 serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
 
 {sections}
+# What the event store keeps
+
+A command that records events takes these two, under the same rules.
+
+{retention}
 ## Bounds that are no settings
 
 The grammar has two more, which the limits document states too: a request line of {MAX_REQUEST_LINE_BYTES:,} bytes
