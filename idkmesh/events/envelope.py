@@ -139,7 +139,8 @@ def digest_of(text: str) -> str:
 
 def time_text(time: datetime) -> str:
     """Return an instant as RFC 3339 in UTC with milliseconds. Such texts sort as the instants do."""
-    if not isinstance(time, datetime) or time.utcoffset() is None:
+    given: object = time
+    if not isinstance(given, datetime) or given.utcoffset() is None:
         raise EventError("time: refused, it must be a datetime that knows its offset from UTC")
     try:
         return time.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
