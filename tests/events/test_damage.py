@@ -1,0 +1,400 @@
+"""A damaged store is put aside whole, a new one begins, and everybody is told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import random
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from idkmesh.events import opening
+from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreMovedError, StoreNewerError
+from idkmesh.events.opening import _put_aside
+from idkmesh.events.place import BESIDE, beside
+from tests.events.support import NOW, Harness, ManualClock, event, events, numbers, opened, quick_check, recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PAGE = 4096
+STAMP = "damaged-20260102T030405Z"
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """Return the bytes of the database and of what lies beside it, by the ends of the names."""
+    return {end: beside(path, end).read_bytes() for end in ("", *BESIDE) if beside(path, end).exists()}
+
+
+def left_behind(path: Path, *, count: int = 300) -> None:
+    """Lay a store as a process leaves it that is killed: with its log and the log's index."""
+    source = path.with_name("source") / path.name
+    with opened(source) as store:
+        store.append(events(count, data={"text": "x" * 200}))
+        store.tidy()
+        with contextlib.closing(sqlite3.connect(source, isolation_level=None)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.append(events(20))
+        for end, content in files_of(source).items():
+            beside(path, end).write_bytes(content)
+    shutil.rmtree(source.parent)
+
+
+def write_at(path: Path, offset: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(content)
+
+
+def junk(size: int) -> bytes:
+    return random.Random(7).randbytes(size)
+
+
+def zero_bytes(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def zero_bytes_alone(path: Path) -> None:
+    for end in BESIDE:
+        beside(path, end).unlink(missing_ok=True)
+    path.write_bytes(b"")
+
+
+def random_bytes(path: Path) -> None:
+    path.write_bytes(junk(100_000))
+
+
+def a_text(path: Path) -> None:
+    path.write_text("dear diary")
+
+
+def header_junk(path: Path) -> None:
+    write_at(path, 0, junk(100))
+
+
+def middle_pages(path: Path) -> None:
+    write_at(path, 3 * PAGE, junk(3 * PAGE))
+
+
+def every_page_but_the_first(path: Path) -> None:
+    write_at(path, PAGE, junk(path.stat().st_size - PAGE))
+
+
+def half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def half_of_a_page(path: Path) -> None:
+    os.truncate(path, PAGE // 2)
+
+
+def log_is_missing(path: Path) -> None:
+    beside(path, "-wal").unlink()
+
+
+def log_is_junk(path: Path) -> None:
+    beside(path, "-wal").write_bytes(junk(50_000))
+
+
+def log_of_another_database(path: Path) -> None:
+    other = path.with_name("other")
+    with contextlib.closing(sqlite3.connect(other, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = wal")
+        connection.execute("CREATE TABLE t (x)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        shutil.copy(beside(other, "-wal"), beside(path, "-wal"))
+        beside(path, "-shm").unlink()
+    for end in ("", *BESIDE):
+        beside(other, end).unlink(missing_ok=True)
+
+
+def log_of_another_store(path: Path) -> None:
+    other = path.with_name("other")
+    with opened(other) as store:
+        for _ in range(20):
+            store.append(events(30, data={"text": "y" * 200}))
+        shutil.copy(beside(other, "-wal"), beside(path, "-wal"))
+        beside(path, "-shm").unlink()
+    other.unlink()
+    shutil.rmtree(beside(other, "-bells"))
+
+
+def database_is_gone(path: Path) -> None:
+    path.unlink()
+
+
+def table_is_gone(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TRIGGER event_never_changes")
+
+
+def epoch_is_gone(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TRIGGER meta_stays")
+        connection.execute("DELETE FROM meta")
+        connection.executescript(
+            "CREATE TRIGGER meta_stays BEFORE DELETE ON meta BEGIN SELECT RAISE(ABORT, 'the epoch never changes'); END"
+        )
+
+
+DAMAGES = (
+    zero_bytes, zero_bytes_alone, random_bytes, a_text, header_junk, middle_pages, every_page_but_the_first, half,
+    half_of_a_page, log_is_missing, log_is_junk, log_of_another_database, log_of_another_store, database_is_gone,
+    table_is_gone, epoch_is_gone,
+)  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "events.sqlite3"
+
+
+def test_left_behind_is_no_damage(path: Path) -> None:
+    """EV-2.1, EV-2.7: what a killed process leaves is opened with all that its log holds."""
+    left_behind(path)
+    assert set(files_of(path)) == {"", "-wal", "-shm"}
+    with opened(path) as store:
+        assert store.bounds() == (0, 320)
+        assert store.opened.notes == ()
+        assert store.opened.quarantined is None
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_damaged_at_start(path: Path, damage: Callable[[Path], None]) -> None:
+    """EV-2.7: put aside whole, byte for byte, nothing deleted; a new store, one line, the event first, the warning."""
+    left_behind(path)
+    with contextlib.closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+        (epoch_before,) = connection.execute("SELECT epoch FROM meta").fetchone()
+    damage(path)
+    before = files_of(path)
+    with recording(path, ManualClock()) as harness:
+        errors = [line for level, line in harness.lines if level >= logging.WARNING]
+        assert len(errors) == 1
+        assert "\n" not in errors[0]
+        state = harness.recorder.snapshot()
+        assert state.warning == errors[0]
+        assert state.failing is None
+        assert state.epoch != epoch_before
+        harness.recorder.emit(event(7))
+        harness.turn()
+        first, second = harness.recorder.read(0, 10, {}).events
+        assert [each.sequence for each in harness.published] == [2], "the first was there when the recorder was made"
+        assert (first.type, first.source, first.sequence) == ("idkmesh.events.quarantined", "/control-tower", 1)
+        assert second.data == '{"number":7}'
+        told = json.loads(first.data)
+        assert told["reason"] in errors[0]
+        aside = files_of(path.with_name(f"{path.name}.{STAMP}"))
+        assert told["files"] == [str(path.with_name(f"{path.name}.{STAMP}{end}")) for end in aside]
+        assert all(aside[end] == before[end] for end in before if end != "-shm"), "the index is SQLite's scratch"
+        assert set(before) <= set(aside)
+        assert f"{path.name}.{STAMP}" in errors[0]
+    assert quick_check(path) == "ok"
+    with recording(path, ManualClock()) as again:
+        assert again.lines == []
+        assert again.recorder.snapshot().warning is None
+        assert again.recorder.snapshot().epoch == state.epoch
+
+
+def test_damaged_twice_in_one_second(path: Path) -> None:
+    """EV-2.7: the second does not take the name of the first."""
+    for _ in range(3):
+        path.write_bytes(junk(5000))
+        with opened(path) as store:
+            assert store.opened.quarantined is not None
+    aside = sorted(each.name for each in path.parent.iterdir() if ".damaged" in each.name)
+    assert aside == [f"{path.name}.{STAMP}", f"{path.name}.{STAMP}-2", f"{path.name}.{STAMP}-3"]
+
+
+def test_a_new_store_is_whole_or_absent(path: Path) -> None:
+    """EV-2.7: what a process leaves that dies while it makes a store is no store, and in nobody's way."""
+    beside(path, "-new").write_bytes(junk(5000))
+    beside(path, "-new-journal").write_bytes(junk(500))
+    with opened(path) as store:
+        assert store.opened.notes == ()
+        assert numbers(store.append([event()])) == [1]
+    assert {each.name for each in path.parent.iterdir()} == {path.name, f"{path.name}-bells"}
+
+
+def test_a_check_that_takes_too_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.7: the check has an end; that it was not finished is told, and the store is used."""
+    left_behind(path)
+    monkeypatch.setattr(opening, "CHECK_SECONDS", -1.0)
+    monkeypatch.setattr(opening, "_CHECK_STEP", 1)
+    with opened(path) as store:
+        (note,) = store.opened.notes
+        assert "was not checked to its end" in note.line
+        assert store.bounds() == (0, 320)
+
+
+# --- while it is in use --------------------------------------------------------------------------------------------
+
+
+def test_damage_that_a_reader_meets(path: Path) -> None:
+    """EV-2.7: the reader is told; the writer puts the store aside; `replaced` comes before the new store's events."""
+    with recording(path, ManualClock()) as harness:
+        write(harness, 300)
+        epoch = harness.recorder.epoch
+        harness.recorder._store.tidy()
+        checkpoint(path)
+        every_page_but_the_first(path)
+        with pytest.raises(StoreDamagedError):
+            harness.recorder.read(0, 200, {})
+        assert harness.recorder._pause() == 0.0
+        harness.told.clear()
+        harness.recorder.emit(event(9))
+        harness.turn()
+        assert harness.told[0] is None
+        assert [each.type for each in harness.published] == ["idkmesh.events.quarantined", "test.numbered"]
+        assert numbers(harness.published) == [1, 2]
+        assert harness.recorder.epoch != epoch
+        assert harness.recorder.snapshot().epoch == harness.recorder.epoch
+        errors = [line for level, line in harness.lines if level >= logging.WARNING]
+        assert len(errors) == 1
+        assert harness.recorder.snapshot().warning == errors[0]
+        assert numbers(harness.recorder.read(0, 200, {}).events) == [1, 2]
+    assert (path.with_name(f"{path.name}.{STAMP}")).stat().st_size > 0
+    assert quick_check(path) == "ok"
+
+
+def test_damage_that_the_writer_meets(path: Path) -> None:
+    """EV-2.7: the events of the call that met it are stored in the new store; none is lost."""
+    with recording(path, ManualClock()) as harness:
+        write(harness, 300)
+        checkpoint(path)
+        os.truncate(path, PAGE)
+        harness.recorder.emit(event(9))
+        harness.told.clear()
+        for _ in range(3):
+            harness.turn()
+        assert [each.data for each in harness.published][-1] == '{"number":9}'
+        assert numbers(harness.published) == [1, 2]
+        state = harness.recorder.snapshot()
+        assert (state.refused_total, state.dropped_total, state.queued, state.failing) == (0, 0, 0, None)
+        assert state.warning is not None
+
+
+def test_a_store_that_was_removed(path: Path) -> None:
+    """EV-2.7: under the name is nothing any more: what lay beside it is put aside, and a new store begins."""
+    with recording(path, ManualClock()) as harness:
+        write(harness, 3)
+        path.unlink()
+        harness.recorder.emit(event(9))
+        harness.turn()
+        harness.turn()
+        assert numbers(harness.published)[-1] == 2
+        assert harness.told.count(None) == 1
+        assert harness.recorder.snapshot().queued == 0
+    assert beside(path.with_name(f"{path.name}.{STAMP}"), "-wal").exists()
+
+
+def test_another_process_puts_it_aside(path: Path) -> None:
+    """EV-2.7, EV-2.9: who still has the old file notices before it writes, and after; its event is in the new one."""
+    with recording(path, ManualClock()) as harness:
+        write(harness, 3)
+        old = harness.recorder._store
+        _put_aside(path, NOW, "/other", "a test")
+        with pytest.raises(StoreMovedError):
+            old.append([event()])
+        harness.recorder.emit(event(9))
+        harness.turn()
+        harness.turn()
+        assert [each.source for each in harness.published[-2:]] == ["/other", "/test"]
+        (line,) = [line for level, line in harness.lines if level >= logging.WARNING]
+        assert "was replaced" in line
+        assert harness.recorder.snapshot().warning is None, "it is the other's"
+    assert set(files_of(path.with_name(f"{path.name}.{STAMP}"))) == {"", "-wal", "-shm"}, "closing has left it alone"
+
+
+def test_put_aside_between_the_look_and_the_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.1, EV-2.7: an append that was overtaken fails, though SQLite has committed it into the file put aside."""
+    with opened(path) as store:
+        looks: list[int] = []
+        look = store._refuse_moved
+
+        def overtaken() -> None:
+            looks.append(1)
+            if len(looks) == 2:
+                _put_aside(path, NOW, "/other", "a test")
+            look()
+
+        monkeypatch.setattr(store, "_refuse_moved", overtaken)
+        with pytest.raises(StoreMovedError):
+            store.append([event()])
+        assert len(looks) == 2
+
+
+def test_damage_again_and_again(path: Path) -> None:
+    """EV-2.7, EV-2.8: a store is put aside once in 5 s at most; until then events wait, and readiness fails."""
+    clock = ManualClock()
+    with recording(path, clock) as harness:
+        write(harness, 3)
+        for _ in range(2):
+            checkpoint(path)
+            every_page_but_the_first(path)
+            with pytest.raises(StoreDamagedError):
+                harness.recorder.read(0, 200, {})
+            harness.recorder.emit(event(9))
+            harness.turn()
+        state = harness.recorder.snapshot()
+        assert state.failing is not None
+        assert state.queued == 1
+        assert 0 < harness.recorder._pause() <= 5
+        clock.now += 5
+        harness.turn()
+        state = harness.recorder.snapshot()
+        assert (state.failing, state.queued, state.refused_total) == (None, 0, 0)
+        assert harness.told.count(None) == 2
+
+
+def write(harness: Harness, count: int) -> None:
+    for each in events(count, data={"text": "x" * 200}):
+        harness.recorder.emit(each)
+    while harness.recorder.snapshot().queued:
+        harness.turn()
+
+
+def checkpoint(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+
+
+# --- what is left alone --------------------------------------------------------------------------------------------
+
+
+def set_mark(path: Path, pragma: str) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def another_program(path: Path) -> None:
+    path.unlink()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (lambda path: set_mark(path, "user_version = 2"), StoreNewerError, "schema version 2, this program knows 1"),
+        (lambda path: set_mark(path, "user_version = 0"), StoreForeignError, "another program's database"),
+        (lambda path: set_mark(path, "application_id = 7"), StoreForeignError, "another program's database"),
+        (another_program, StoreForeignError, "another program's database"),
+    ],
+)
+def test_what_is_left_alone(path: Path, change: Callable[[Path], None], error: type[StoreError], said: str) -> None:
+    """EV-2.6: a newer version, or another program's database, is one line; not a byte and not a file is written."""
+    with opened(path) as store:
+        store.append(events(3))
+    change(path)
+    before, names = files_of(path), sorted(os.listdir(path.parent))  # noqa: PTH208  names
+    with pytest.raises(error, match=said) as refused, opened(path):
+        pass
+    assert "\n" not in str(refused.value)
+    assert files_of(path) == before
+    assert sorted(os.listdir(path.parent)) == names  # noqa: PTH208  names
