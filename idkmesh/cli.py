@@ -88,6 +88,7 @@ def _add_control_tower(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="read the session token from FILE (default: IDKMESH_CONTROL_TOWER_TOKEN, else random)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    add_event_flags(parser)
     _add_limits(parser)
     parser.set_defaults(command=_control_tower)
 
@@ -192,6 +193,7 @@ def _control_tower(arguments: argparse.Namespace) -> int:
     return control_tower(
         (arguments.host, arguments.port),
         _limit_flags(arguments),
+        event_flags(arguments),
         port_file=arguments.port_file,
         token_file=arguments.token_file,
         open_page=arguments.open,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -20,9 +21,10 @@ TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of
 STORE_VARIABLE: Final = "IDKMESH_STORE"
 
 
-def control_tower(
+def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
     address: tuple[str, int],
     limit_flags: Mapping[str, str | None],
+    event_flags: Mapping[str, str | None],
     *,
     port_file: str | None,
     token_file: str | None,
@@ -33,13 +35,19 @@ def control_tower(
 
     with ShutdownSignals() as signals:  # before anything slow: an early signal must not be lost (CT-9.4)
         limits = limits_in_force(limit_flags)
+        store, retention = event_settings(event_flags, os.environ)
         from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower
+        from idkmesh.events.errors import StoreError
         from idkmesh.serving import bound
 
         token = _token(token_file)
         if signals.requested:
             return 0
-        server = bound(lambda: ControlTowerServer(address, token, limits=limits), address)
+        make = functools.partial(ControlTowerServer, address, token, store=store, retention=retention, limits=limits)
+        try:
+            server = bound(make, address)
+        except StoreError as error:
+            raise CommandError(str(error)) from None
         return serve_control_tower(server, signals, port_file=port_file, open_page=open_page)
 
 

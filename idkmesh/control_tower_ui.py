@@ -11,16 +11,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import __version__, console
 from idkmesh.clock import Clock, SystemClock
-from idkmesh.control_tower.api import Lifetime, status_document
+from idkmesh.control_tower.api import Lifetime, Records, status_document
 from idkmesh.control_tower.endpoints import control_tower_table
+from idkmesh.control_tower.event_feed import EventFeed
 from idkmesh.control_tower.probes import ProbeState
 from idkmesh.control_tower.security import SessionGuard, checked_token, loopback_address
+from idkmesh.events.retention import Retention
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
-from idkmesh.service_runtime import ServiceIdentity
+from idkmesh.httpd.server import TURN_SECONDS
+from idkmesh.httpd.stream_hub import StreamStatistics
+from idkmesh.service_runtime import ServiceIdentity, limits_document
 from idkmesh.serving import port_written, run, url_host
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
@@ -31,15 +37,18 @@ IDENTITY: Final = ServiceIdentity(service="control-tower", service_version=__ver
 class ControlTowerServer(BoundedHTTPServer):
     """The bounded server with the control tower's routes on it.
 
-    ``server_address`` is a loopback host and a port, ``token`` the session token. Raises ``ValueError`` for another
-    host (CT-2.1) or another grammar (CT-2.5), ``OSError`` where the address cannot be bound.
+    ``server_address`` is a loopback host and a port, ``token`` the session token, ``store`` the file of its events.
+    Raises ``ValueError`` for another host (CT-2.1) or another grammar (CT-2.5), ``OSError`` where the address cannot be
+    bound, :class:`~idkmesh.events.errors.StoreError` where the store cannot be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what one tower differs in from another, a keyword each
         self,
         server_address: tuple[str, int],
         token: str,
         *,
+        store: Path,
+        retention: Retention | None = None,
         limits: ServiceLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -50,11 +59,26 @@ class ControlTowerServer(BoundedHTTPServer):
         self._guard = SessionGuard(self._token)
         address = loopback_address(server_address[0])
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
+        self._store = store
+        self._retention = retention or Retention()
+        try:
+            super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
+        except BaseException:
+            if hasattr(self, "_feed"):  # it opens first, and the address may be taken
+                self._feed.close()
+            raise
+        self._core.observer = self._feed.observe
+        self._tell_of_start()
 
     def _make_application(self) -> Application:
-        probes = ProbeState(IDENTITY, lambda: self.limiter.draining)
-        table = control_tower_table(IDENTITY, self.limits, probes, self.status)
+        self._feed = EventFeed(self._store, self._retention, clock=self._clock, log=self._core.log.write)
+        probes = ProbeState(
+            IDENTITY,
+            draining=lambda: self.limiter.draining,
+            events=self._feed.snapshot,
+            retry_after=self.limits.retry_after,
+        )
+        table = control_tower_table(IDENTITY, self.limits, probes, self.status, self._feed)
         self._core.probe_statuses = {probe.path: 200 for probe in table.probes}
         return RouteApplication(table, self._guard)
 
@@ -62,6 +86,29 @@ class ControlTowerServer(BoundedHTTPServer):
         """Bind, and tell the guard which port that gave: a ``Host`` must name it."""
         super().server_bind()
         self._guard.listen_at(self.server_name, self.server_port)
+
+    def _tell_of_start(self) -> None:
+        facts = {"limits": limits_document(self.limits), "events": self._retention.document()}
+        self._feed.observe("configuration.loaded", facts)
+        started = {"address": self.server_name, "port": self.server_port, "version": __version__}
+        self._feed.observe("server.started", started)
+
+    def serve_forever(self, poll_interval: float = TURN_SECONDS) -> None:
+        """Serve as the base class does, and write events meanwhile."""
+        self._feed.start()
+        super().serve_forever(poll_interval)
+
+    def server_close(self) -> None:
+        """Drain, close, and write the events that are left (EV-3.3)."""
+        try:
+            super().server_close()
+        finally:
+            self._feed.close()
+
+    @property
+    def events(self) -> EventFeed:
+        """The events of this service."""
+        return self._feed
 
     @property
     def origin(self) -> str:
@@ -80,7 +127,12 @@ class ControlTowerServer(BoundedHTTPServer):
             now=self._clock.utc(),
             uptime=self._clock.monotonic() - self._started,
         )
-        return status_document(IDENTITY, self.limits, self.usage(), lifetime)
+        records = Records(
+            streams=self.stream_statistics() or StreamStatistics(),
+            refusals=self.refusals(),
+            events=self._feed.snapshot(),
+        )
+        return status_document(IDENTITY, self.limits, self.usage(), lifetime, records)
 
 
 def serve_control_tower(
@@ -93,6 +145,7 @@ def serve_control_tower(
     with port_written(port_file, server.server_port):
         console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
         console.say(f"open {server.link}")
+        console.say(f"events are kept in {console.fitted(str(server.events.path))}")
         if open_page:
             # In a thread of its own: a browser that runs in the terminal would keep the server from serving it.
             threading.Thread(target=_open_browser, args=(server.link,), daemon=True).start()

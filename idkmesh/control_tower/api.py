@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.service_runtime import limits_document, usage_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from idkmesh.events.state import RecorderState
+    from idkmesh.httpd.stream_hub import StreamStatistics
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
 
 SCHEMA_VERSION: Final = "0.1"
@@ -27,11 +30,21 @@ class Lifetime:
     uptime: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """What the service counted and keeps beside its usage: streams, refusals by code, and its event store."""
+
+    streams: StreamStatistics
+    refusals: Mapping[str, int]
+    events: RecorderState
+
+
 def status_document(
     identity: ServiceIdentity,
     limits: ServiceLimits,
     usage: ServiceUsage,
     lifetime: Lifetime,
+    records: Records,
 ) -> dict[str, Any]:
     """Return the status document (CT-5)."""
     return {
@@ -48,7 +61,41 @@ def status_document(
         "started_at": utc_text(lifetime.started_at),
         "generated_at": utc_text(lifetime.now),
         "uptime_seconds": round(lifetime.uptime, 3),
-        "operations": {"limits": limits_document(limits), "usage": usage_document(usage)},
+        "operations": {
+            "limits": limits_document(limits),
+            "usage": usage_document(usage),
+            "streams": asdict(records.streams),
+            "refusals": refusals_document(records.refusals),
+            "events": events_document(records.events),
+        },
+    }
+
+
+def refusals_document(refusals: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return what was answered instead of what was asked for, by code, with what to do about each (CT-5.5)."""
+    rows = sorted((ERROR_CODES[code] for code in refusals), key=lambda row: (row.status, row.code))
+    return [
+        {
+            "code": row.code,
+            "status": row.status,
+            "total": refusals[row.code],
+            "meaning": row.meaning,
+            "remedy": row.remedy,
+        }
+        for row in rows
+    ]
+
+
+def events_document(state: RecorderState) -> dict[str, Any]:
+    """Return the event store's state (CT-5.6)."""
+    return {
+        "epoch": state.epoch,
+        "floor": state.floor,
+        "newest": state.newest,
+        "refused_total": state.refused_total,
+        "dropped_total": state.dropped_total,
+        "failing": state.failing,
+        "warning": state.warning,
     }
 
 

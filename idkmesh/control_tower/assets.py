@@ -59,6 +59,8 @@ STATIC_TYPES: Final[Mapping[str, str]] = {
 SCHEMA_NAMES: Final = (
     "control-tower-status.json",
     "error.json",
+    "event-list.json",
+    "event.json",
     "http-request-inspection.json",
     "probe.json",
     "problem.json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.control_tower import assets
+from idkmesh.control_tower.event_routes import event_list, event_stream
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from idkmesh.control_tower.event_feed import EventFeed
     from idkmesh.control_tower.probes import ProbeState
     from idkmesh.httpd.request import Request
+    from idkmesh.httpd.routes import EventStream
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
 
 _HTML: Final = "text/html; charset=utf-8"
@@ -24,11 +27,15 @@ _TEXT: Final = "text/plain; charset=utf-8"
 
 
 def control_tower_table(
-    identity: ServiceIdentity, limits: ServiceLimits, probes: ProbeState, status: Callable[[], dict[str, Any]]
+    identity: ServiceIdentity,
+    limits: ServiceLimits,
+    probes: ProbeState,
+    status: Callable[[], dict[str, Any]],
+    feed: EventFeed,
 ) -> RouteTable:
     """Return the table of clause CT-3.1. ``status()`` gives the status document of this moment."""
-    routes = (*_page_routes(), _status_route(status), _schema_route(), _inspection_route(limits))
-    return _with_openapi(identity, routes, _probes(probes))
+    routes = (*_page_routes(), _status_route(status), event_list(feed), _schema_route(), _inspection_route(limits))
+    return _with_openapi(identity, routes, _probes(probes), event_stream(feed))
 
 
 def _status_route(status: Callable[[], dict[str, Any]]) -> Route:
@@ -80,7 +87,9 @@ def _inspection_route(limits: ServiceLimits) -> Route:
     )
 
 
-def _with_openapi(identity: ServiceIdentity, routes: tuple[Route, ...], probes: tuple[Probe, ...]) -> RouteTable:
+def _with_openapi(
+    identity: ServiceIdentity, routes: tuple[Route, ...], probes: tuple[Probe, ...], stream: EventStream
+) -> RouteTable:
     """Add the route whose answer describes the whole table, itself included."""
 
     def endpoint(_request: Request, _body: bytes) -> Response:
@@ -96,7 +105,7 @@ def _with_openapi(identity: ServiceIdentity, routes: tuple[Route, ...], probes: 
         summary="This API as an OpenAPI 3.1 document.",
         answers=(Answer(status=200, meaning="An OpenAPI 3.1 document.", content_types=(JSON,)),),
     )
-    table = RouteTable((*routes, description), probes)
+    table = RouteTable((*routes, description), probes, stream)
     return table
 
 
@@ -130,7 +139,7 @@ def _probes(state: ProbeState) -> tuple[Probe, ...]:
         Probe(path="/healthz", verdict=state.liveness, operation="getHealth", summary="Liveness.", answers=alive),
         Probe(path="/livez", verdict=state.liveness, operation="getLiveness", summary="Liveness.", answers=alive),
         Probe(path="/readyz", verdict=state.readiness, operation="getReadiness", summary="Readiness.", answers=ready),
-        Probe(path="/startupz", verdict=state.readiness, operation="getStartup", summary="Startup.", answers=ready),
+        Probe(path="/startupz", verdict=state.startup, operation="getStartup", summary="Startup.", answers=ready),
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.httpd.responses import JSON, PROBLEM_JSON
-from idkmesh.httpd.routes import Access, Route
+from idkmesh.httpd.routes import Access, Probe, Route
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from idkmesh.httpd.routes import Answer, Probe, RouteTable
+    from idkmesh.httpd.routes import Answer, EventStream, Parameter, RouteTable
 
 _DESCRIPTION: Final = (
     "The local, read-only API of one node. Every path but the probes needs a loopback Host; every path under /api/ "
@@ -28,32 +28,35 @@ def openapi_document(table: RouteTable, version: str, schemas: Mapping[str, Mapp
     for probe in table.probes:
         paths[probe.path] = _operations(probe, ("GET", "HEAD"))
     for route in table.routes:
-        paths.setdefault(route.path, _parameters(route)).update(_operations(route, route.methods()))
+        paths.setdefault(route.path, _path_parameters(route)).update(_operations(route, route.methods()))
+    if table.stream is not None:
+        paths[table.stream.path] = _operations(table.stream, table.stream.methods())
+    identifiers = {schema["$id"]: name for name, schema in schemas.items() if "$id" in schema}
     return {
         "openapi": "3.1.0",
         "info": {"title": "IDKMesh control tower", "version": version, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": {_component(name): dict(schema) for name, schema in schemas.items()},
+            "schemas": {_component(name): _embedded(schema, identifiers) for name, schema in schemas.items()},
             "securitySchemes": _TOKEN_SCHEMES,
             "responses": {"Refusal": _refusal()},
         },
     }
 
 
-def _parameters(route: Route) -> dict[str, Any]:
+def _path_parameters(route: Route) -> dict[str, Any]:
     if not route.names:
         return {}
     schema = {"type": "string", "enum": list(route.names)}
     return {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
 
 
-def _operations(row: Route | Probe, methods: tuple[str, ...]) -> dict[str, Any]:
+def _operations(row: Route | EventStream | Probe, methods: tuple[str, ...]) -> dict[str, Any]:
     return {method.lower(): _operation(row, "Head" if method == "HEAD" else "") for method in methods}
 
 
-def _operation(row: Route | Probe, suffix: str) -> dict[str, Any]:
+def _operation(row: Route | EventStream | Probe, suffix: str) -> dict[str, Any]:
     answers = {str(answer.status): _answer(answer) for answer in row.answers}
     document: dict[str, Any] = {
         "operationId": row.operation + suffix,
@@ -61,12 +64,24 @@ def _operation(row: Route | Probe, suffix: str) -> dict[str, Any]:
         "security": [],
         "responses": answers | {"default": {"$ref": "#/components/responses/Refusal"}},
     }
-    if isinstance(row, Route):
-        if row.access is Access.API:
-            document["security"] = [{name: []} for name in _TOKEN_SCHEMES]
-        if row.body_types:
-            document["requestBody"] = {"required": True, "content": {name: {} for name in row.body_types}}
+    if isinstance(row, Probe):
+        return document
+    if row.access is Access.API:
+        document["security"] = [{name: []} for name in _TOKEN_SCHEMES]
+    if row.parameters:
+        document["parameters"] = [_parameter(parameter) for parameter in row.parameters]
+    if isinstance(row, Route) and row.body_types:
+        document["requestBody"] = {"required": True, "content": {name: {} for name in row.body_types}}
     return document
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "description": parameter.meaning,
+        "schema": dict(parameter.schema),
+    }
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -87,6 +102,20 @@ def _refusal() -> dict[str, Any]:
 
 def _reference(schema: str) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{_component(schema)}"}
+
+
+def _embedded(value: Any, identifiers: Mapping[str, str]) -> Any:  # noqa: ANN401  a JSON value
+    """Return a schema, or a part of one, whose references to other published ones lead within this document."""
+    if isinstance(value, list):
+        return [_embedded(item, identifiers) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _reference(identifiers[part])["$ref"]
+        if name == "$ref" and part in identifiers
+        else _embedded(part, identifiers)
+        for name, part in value.items()
+    }
 
 
 def _component(schema: str) -> str:

@@ -184,6 +184,11 @@ class Core:
             if refusal.status not in NO_REFUSALS:
                 self.refused += 1
 
+    def refusals_by_code(self) -> dict[str, int]:
+        """Return how often each code was answered."""
+        with self._counting:
+            return dict(self.refusals)
+
     def request_id(self, connection: Connection) -> str:
         """Return the id of a request: a safe caller's own, or a new one; the same whenever it is asked."""
         if not connection.request_id:

@@ -27,6 +27,7 @@ from idkmesh.httpd.core import Core
 from idkmesh.httpd.exchange import current_exchange, failure_line, request_name
 from idkmesh.httpd.front import Front
 from idkmesh.httpd.handler import HandlerApplication, run_handler
+from idkmesh.httpd.stream_hub import StreamStatistics
 from idkmesh.httpd.wsgi import WSGIRunner
 from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, SettingError
 
@@ -124,6 +125,17 @@ class BoundedHTTPServer(ThreadingHTTPServer):
     def usage(self) -> ServiceUsage:
         """Return what is used right now and was counted since the start."""
         return self._core.usage()
+
+    def stream_statistics(self) -> StreamStatistics | None:
+        """Return the event streams' figures; None where this server has no stream."""
+        front = self._front
+        if self._application.channel is None:
+            return None
+        return front.hub.statistics() if front is not None and front.hub is not None else StreamStatistics()
+
+    def refusals(self) -> dict[str, int]:
+        """Return how often each error code was answered since the start."""
+        return self._core.refusals_by_code()
 
     def log_line(self, line: str) -> None:
         """Log one line with the server's own, without waiting for whoever reads them (HS-13.1)."""

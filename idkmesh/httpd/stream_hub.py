@@ -14,6 +14,7 @@ import contextlib
 import selectors
 import socket
 from dataclasses import dataclass
+from logging import ERROR
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.httpd.answers import LOOK_SECONDS, request_line_of
@@ -22,6 +23,7 @@ from idkmesh.httpd.outbox import WOULD_BLOCK
 from idkmesh.httpd.refusals import TOO_MANY_STREAMS
 from idkmesh.httpd.sse import CONTENT_TYPE, Message, comment_frame
 from idkmesh.httpd.stream_window import Window
+from idkmesh.httpd.streams import Beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from idkmesh.httpd.answers import Answers
     from idkmesh.httpd.core import Core
     from idkmesh.httpd.keeper import Keeper
-    from idkmesh.httpd.streams import Beginning, Channel, Subscription
+    from idkmesh.httpd.streams import Channel, Subscription
 
 FAREWELL_SECONDS: Final = 0.2
 """How long a drain leaves a stream to carry what tells of the drain itself."""
@@ -71,10 +73,10 @@ class Stream:
 class StreamStatistics:
     """The streams at one instant; totals count since the start."""
 
-    open: int
-    opened_total: int
-    refused_total: int
-    dropped_total: int
+    open: int = 0
+    opened_total: int = 0
+    refused_total: int = 0
+    dropped_total: int = 0
 
 
 class StreamHub:
@@ -164,10 +166,13 @@ class StreamHub:
         published = self._channel.published
         while published:
             item = published.popleft()
-            if isinstance(item, Message):
-                self._window.append(item)
-            else:
+            if not isinstance(item, Message):
                 self._begin(item, now)
+                continue
+            if item.position != self._window.newest + 1:  # a fault of the source: resuming streams read what it is
+                self._core.log.write(f"event {item.position} follows event {self._window.newest}: streams end", ERROR)
+                self._begin(Beginning(item.position - 1, self._label), now)
+            self._window.append(item)
 
     def _begin(self, beginning: Beginning, now: float) -> None:
         """Another history: whoever is still open belongs to the one before."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import tempfile
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -75,15 +77,17 @@ def parse(data: bytes) -> Answer:
 
 @contextlib.contextmanager
 def running(address: tuple[str, int] = ("127.0.0.1", 0), **options: Any) -> Iterator[Tower]:
-    server = ControlTowerServer(address, TOKEN, **options)
-    thread = threading.Thread(target=server.serve_forever, name="tower-of-the-test")
-    thread.start()
-    try:
-        yield Tower(server)
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
+    with tempfile.TemporaryDirectory() as folder:
+        options.setdefault("store", Path(folder) / "events.sqlite3")
+        server = ControlTowerServer(address, TOKEN, **options)
+        thread = threading.Thread(target=server.serve_forever, name="tower-of-the-test")
+        thread.start()
+        try:
+            yield Tower(server)
+        finally:
+            server.shutdown()
+            thread.join(10)
+            server.server_close()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from datetime import UTC, datetime
@@ -13,18 +14,22 @@ import openapi_spec_validator
 import pytest
 
 from idkmesh.control_tower import assets
-from idkmesh.control_tower.api import Lifetime, probe_document, status_document, utc_text
+from idkmesh.control_tower.api import Lifetime, Records, probe_document, status_document, utc_text
 from idkmesh.control_tower.endpoints import control_tower_table
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import ProbeState
+from idkmesh.events.state import RecorderState
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits, Refusal
 from idkmesh.httpd.request_rules import read_head
 from idkmesh.httpd.responses import Response, error_document, problem_document
+from idkmesh.httpd.stream_hub import StreamStatistics
+from idkmesh.httpd.streams import Beginning, Channel
 from idkmesh.service_runtime import SETTINGS, ServiceIdentity, ServiceLimits, ServiceUsage
 
 if TYPE_CHECKING:
+    from idkmesh.httpd.request import Request
     from idkmesh.httpd.routes import RouteTable
 
 IDENTITY = ServiceIdentity(service="control-tower", service_version="9.9")
@@ -43,12 +48,49 @@ USAGE = ServiceUsage(
 )
 
 
+STORE = RecorderState(
+    epoch="0123456789abcdef",
+    floor=2,
+    newest=9,
+    failing=None,
+    warning=None,
+    refused_total=0,
+    dropped_total=0,
+    queued=0,
+    wal_bytes=0,
+)
+RECORDS = Records(
+    streams=StreamStatistics(open=1, opened_total=2, refused_total=3, dropped_total=4),
+    refusals={"overloaded": 3, "not_found": 1},
+    events=STORE,
+)
+
+
 def status() -> dict[str, Any]:
-    return status_document(IDENTITY, ServiceLimits(), USAGE, Lifetime(started_at=NOW, now=NOW, uptime=1.23456))
+    lifetime = Lifetime(started_at=NOW, now=NOW, uptime=1.23456)
+    return status_document(IDENTITY, ServiceLimits(), USAGE, lifetime, RECORDS)
+
+
+def probes(*, draining: bool = False, **changes: Any) -> ProbeState:
+    state = dataclasses.replace(STORE, **changes)
+    return ProbeState(IDENTITY, draining=lambda: draining, events=lambda: state, retry_after=7)
+
+
+class NoFeed:
+    """Stands where a table is made and nobody asks for events."""
+
+    channel = Channel(None, Beginning(0, str), b"")  # type: ignore[arg-type]  # nothing is read
+
+    def list(self, request: Request, body: bytes) -> Response:
+        raise NotImplementedError
+
+    def subscribe(self, request: Request) -> Refusal:
+        raise NotImplementedError
 
 
 def table(*, draining: bool = False) -> RouteTable:
-    return control_tower_table(IDENTITY, ServiceLimits(), ProbeState(IDENTITY, lambda: draining), status)
+    feed: Any = NoFeed()
+    return control_tower_table(IDENTITY, ServiceLimits(), probes(draining=draining), status, feed)
 
 
 def validate(document: dict[str, Any], name: str) -> None:
@@ -119,14 +161,53 @@ def test_operations_are_optional() -> None:
     validate(document, "control-tower-status.json")
 
 
-def test_what_is_reserved_is_called_so() -> None:
-    """CT-5.4: limits of streams that nothing serves are named as reserved, and are the only ones that are."""
-    served = {kind for route in table().routes for answer in route.answers for kind in answer.content_types}
-    assert "text/event-stream" not in served
-    for setting in SETTINGS:
-        reserved = setting.meaning.startswith("Reserved for the event stream, which this version does not serve: ")
-        assert reserved is ("sse" in setting.name)
-        assert "stream" not in setting.meaning + setting.not_covered or reserved
+def test_refusals_say_what_to_do() -> None:
+    """CT-5.5: each code that was answered, with its status, how often, and the words of the table of codes."""
+    rows = status()["operations"]["refusals"]
+    assert [(row["code"], row["status"], row["total"]) for row in rows] == [
+        ("not_found", 404, 1),
+        ("overloaded", 503, 3),
+    ]
+    for row in rows:
+        assert (row["meaning"], row["remedy"]) == (ERROR_CODES[row["code"]].meaning, ERROR_CODES[row["code"]].remedy)
+
+
+def test_streams_and_events_in_the_status() -> None:
+    """CT-5.5, CT-5.6: the streams' figures and the event store's state."""
+    operations = status()["operations"]
+    assert operations["streams"] == {"open": 1, "opened_total": 2, "refused_total": 3, "dropped_total": 4}
+    assert operations["events"] == {
+        "epoch": "0123456789abcdef",
+        "floor": 2,
+        "newest": 9,
+        "refused_total": 0,
+        "dropped_total": 0,
+        "failing": None,
+        "warning": None,
+    }
+
+
+def answer_of(verdict: Any) -> tuple[int, str, list[str], list[str]]:
+    document = json.loads(verdict.body)
+    validate(document, "probe.json")
+    return verdict.status, document["status"], document["failing"], document["warnings"]
+
+
+def test_a_store_that_fails_is_not_ready() -> None:
+    """CT-4.6, EV-2.8: readiness is 503 with Retry-After and names the store; startup and liveness hold."""
+    state = probes(failing="the disk is full")
+    assert answer_of(state.readiness()) == (503, "not_ready", ["event_store"], [])
+    assert dict(state.readiness().headers)["Retry-After"] == "7"
+    assert answer_of(state.startup()) == (200, "ready", [], [])
+    assert state.liveness().status == 200
+
+
+def test_a_store_that_was_replaced_is_a_warning() -> None:
+    """CT-4.6, EV-2.7: ready, with the store among the warnings; a drain stands before everything."""
+    assert answer_of(probes(warning="put aside").readiness()) == (200, "ready", [], ["event_store"])
+    drained = probes(warning="put aside", failing="full", draining=True).readiness()
+    assert isinstance(drained, Refusal)
+    assert drained.code == "shutting_down"
 
 
 def test_limits_mean_the_same_in_the_table_and_in_the_schema() -> None:
@@ -135,7 +216,6 @@ def test_limits_mean_the_same_in_the_table_and_in_the_schema() -> None:
     limits = operations["limits"]["properties"]
     for setting in SETTINGS:
         assert limits[setting.document_key]["description"] == setting.meaning
-    assert "Reserved" in operations["usage"]["properties"]["sse_clients"]["description"]
 
 
 def test_times_are_rfc_3339() -> None:
@@ -217,7 +297,8 @@ def test_no_route_changes_anything() -> None:
     assert isinstance(head, tuple)
     request, _ = head
     before = status()
-    answers = {changing[0].endpoint(request, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").body for _ in range(3)}
+    given = [changing[0].endpoint(request, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(3)]
+    answers = {answer.body for answer in given if isinstance(answer, Response)}
     assert len(answers) == 1
     assert status() == before
 

@@ -16,6 +16,7 @@ from idkmesh.service_runtime import ServiceLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 TOKEN = "secret-token-of-the-test-suite-0123456789"
 PROBES = ("/healthz", "/livez", "/readyz", "/startupz")
@@ -105,7 +106,7 @@ def test_head_is_get_without_a_body(tower: Any, path: str) -> None:
     assert len(get.body) == int(get.fields["content-length"])
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/static/tower.js", "/api/v1/status"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/static/style.css", "/api/v1/status"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
 def test_known_methods_get_405_with_allow(tower: Any, path: str, method: str) -> None:
     """CT-3.5: RFC 9110 15.5.6."""
@@ -130,7 +131,7 @@ def test_unknown_methods_get_501(tower: Any, method: str) -> None:
         "/\\evil.example/",
         "/%5cevil.example",
         "/static/%00",
-        "/static/tower.js%00.png",
+        "/static/style.css%00.png",
         "/static/..%2f..%2fetc/passwd",
         "/static/%2e%2e/x",
         "/static/../api/v1/status",
@@ -354,13 +355,13 @@ def test_ipv6(start: Callable[..., Any]) -> None:
         assert tower.ask("GET /", host=f"127.0.0.1:{tower.server.server_port}").status == 200
 
 
-def test_impossible_towers_are_refused_when_made() -> None:
+def test_impossible_towers_are_refused_when_made(tmp_path: Path) -> None:
     """CT-2.1, CT-2.5: the class keeps the rules, whoever makes one."""
     for host in ("0.0.0.0", "::", "", "192.0.2.1"):
         with pytest.raises(ValueError, match="no loopback address"):
-            ControlTowerServer((host, 0), TOKEN)
+            ControlTowerServer((host, 0), TOKEN, store=tmp_path / "events.sqlite3")
     with pytest.raises(ValueError, match="32 to 4096"):
-        ControlTowerServer(("127.0.0.1", 0), "short")
+        ControlTowerServer(("127.0.0.1", 0), "short", store=tmp_path / "events.sqlite3")
 
 
 def test_link_carries_the_token_in_the_fragment(tower: Any) -> None:

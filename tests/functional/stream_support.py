@@ -8,14 +8,14 @@ import re
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Access, EventStream, Route, RouteApplication, RouteTable
 from idkmesh.httpd.sse import Message, event_frame
-from idkmesh.httpd.streams import Beginning, Channel, HistoryLostError, Subscription
 from idkmesh.httpd.stream_window import matches
+from idkmesh.httpd.streams import Beginning, Channel, HistoryLostError, Subscription
 from tests.functional.support import PATIENCE, Running, SiteServer, running
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Reader:
     def close(self) -> None:
         self.sock.close()
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.httpd.stream_hub import SEND_BUFFER_BYTES
+from idkmesh.httpd.streams import Beginning
 from tests.functional.stream_support import GOODBYE, Reader, streaming
 from tests.functional.support import PATIENCE, abort, closed_by_peer, ending, get, until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.functional.support import Running
 
 
@@ -321,12 +320,10 @@ def test_a_client_that_left_frees_its_place(leave: str) -> None:
     """EV-5.10: a client's end or a reset frees the place at once, on a quiet stream."""
     with streaming(max_sse_clients=1) as run:
         reader = opened(run)
-        ways = {
-            "close": reader.close,
-            "half-close": lambda: reader.sock.shutdown(socket.SHUT_WR),
-            "reset": lambda: abort(reader.sock),
-        }
-        ways[leave]()
+        if leave == "half-close":
+            reader.sock.shutdown(socket.SHUT_WR)
+        else:
+            {"close": socket.socket.close, "reset": abort}[leave](reader.sock)
         until(lambda: run.server.usage().sse_clients == 0)
         opened(run)
 
@@ -409,8 +406,6 @@ def test_what_a_client_sends_is_discarded() -> None:
 
 def test_another_history_ends_the_streams() -> None:
     """EV-5.12: where the store was replaced every stream ends, and the next begins in the new one."""
-    from idkmesh.httpd.streams import Beginning
-
     with streaming(newest=50) as run:
         reader = opened(run)
         run.server.history.messages = []
@@ -452,7 +447,6 @@ def test_access_line_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_thread_for_history(monkeypatch: pytest.MonkeyPatch) -> None:
     """EV-5.9, HS-5.7: without a thread for history a stream that needs it ends, and a live one goes on."""
     with streaming(newest=10) as run:
-
         start = threading.Thread.start
 
         def refuse(self: threading.Thread) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from idkmesh.httpd.connection import Connection
     from idkmesh.httpd.request_rules import Refusal, Request
+    from idkmesh.httpd.streams import Channel
     from idkmesh.httpd.workers import Task
 
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -49,7 +50,7 @@ class Clock:
 class Echo:
     """Echoes the body in the front; answers ``/inline`` before the cap, refuses nothing."""
 
-    channel = None
+    channel: Channel | None = None
 
     def __init__(self) -> None:
         self.inline = b"inline"

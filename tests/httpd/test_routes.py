@@ -11,6 +11,7 @@ from idkmesh.httpd.request import HeadLimits, Refusal, Request
 from idkmesh.httpd.request_rules import judge_head
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Access, Probe, Route, RouteApplication, RouteTable
+from idkmesh.httpd.streams import Subscription
 
 NO_HOST = Refusal(403, "forbidden_host", "host")
 NO_ORIGIN = Refusal(403, "forbidden_origin", "origin")
@@ -82,6 +83,7 @@ def outcome(line: str, *fields: str, body: bytes = b"") -> tuple[int, str]:
         answer(exchange)  # type: ignore[arg-type]
         assert exchange.response is not None
         answer = exchange.response
+    assert not isinstance(answer, Subscription)
     return answer.status, answer.code if isinstance(answer, Refusal) else answer.body.decode()
 
 

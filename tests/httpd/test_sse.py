@@ -69,13 +69,12 @@ def test_half_a_surrogate_pair_ends_no_stream() -> None:
 @pytest.mark.parametrize("value", ["a\ndata: forged", "7\n\ndata: forged", "a\rb", "a\r\nb", "nul\0"])
 def test_no_value_adds_a_field(value: str) -> None:
     """EV-5.2: a name, an id or a comment with a line end or NUL is refused, and nothing is made of it."""
-    for make in (
-        lambda: event_frame("x", event=value),
-        lambda: event_frame("x", event_id=value),
-        lambda: comment_frame(value),
-    ):
-        with pytest.raises(ValueError, match="one line without NUL"):
-            make()
+    with pytest.raises(ValueError, match="one line without NUL"):
+        event_frame("x", event=value)
+    with pytest.raises(ValueError, match="one line without NUL"):
+        event_frame("x", event_id=value)
+    with pytest.raises(ValueError, match="one line without NUL"):
+        comment_frame(value)
 
 
 def test_a_comment_is_no_event() -> None:

@@ -14,10 +14,10 @@ def message(position: int, size: int = 10, **attributes: str) -> Message:
     return Message(position, b"%d," % position + b"x" * size, attributes)
 
 
-def filled(count: int, limit: int = 1000, **options: int) -> Window:
+def filled(count: int, limit: int = 1000, size: int = 10) -> Window:
     window = Window(5, limit)
     for position in range(6, 6 + count):
-        window.append(message(position, **options))
+        window.append(message(position, size))
     return window
 
 
@@ -68,7 +68,7 @@ def test_what_is_not_wanted_is_passed_by() -> None:
 
 
 def test_a_position_ahead_waits() -> None:
-    """EV-5.4: a position that another process has just committed, and that was not published here yet, skips nothing."""
+    """EV-5.4: a position that another process has just committed, and that is not published here yet, skips nothing."""
     window = filled(2)
     assert window.after(8, {}) == (b"", 8)
     window.append(message(8))

@@ -108,6 +108,12 @@ class LoadProcess:
         result: dict[str, Any] = json.loads(line)
         return result
 
+    def tell(self) -> None:
+        """Let a module that waits for its input go on."""
+        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
     def finish(self) -> dict[str, Any]:
         """Ask the module to stop and return its last report."""
         assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
@@ -115,6 +121,12 @@ class LoadProcess:
         last = self.report()
         self._process.wait(10)
         return last
+
+    def stop(self) -> None:
+        """Ask a module that has nothing more to report to stop."""
+        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
+        self._process.stdin.close()
+        self._process.wait(10)
 
     def __enter__(self) -> Self:
         """Return itself."""

@@ -1,0 +1,206 @@
+"""The tower's events: recorded in the store, sent to the streams, and answered from.
+
+Laws
+    * What the front asks (:meth:`EventFeed.subscribe`, :meth:`EventFeed.observe`) reads stored state and waits for
+      nothing. Reading the store is for workers and for the streams' helper.
+    * An event is sent to the streams after its commit, in the order of the sequences, by the recorder's thread.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from idkmesh.control_tower.event_query import (
+    CURSOR_EXPIRED,
+    INVALID_LAST_EVENT_ID,
+    LIST_PARAMETERS,
+    UNKNOWN_CURSOR,
+    last_event_id,
+    parse_event_query,
+)
+from idkmesh.events.envelope import FILTERS, Event, Position
+from idkmesh.events.errors import StoreError
+from idkmesh.events.recorder import EventRecorder
+from idkmesh.httpd.request import Refusal
+from idkmesh.httpd.responses import Response
+from idkmesh.httpd.sse import Message, event_frame
+from idkmesh.httpd.streams import Beginning, Channel, HistoryLostError, Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from idkmesh.clock import Clock
+    from idkmesh.control_tower.event_query import EventQuery
+    from idkmesh.events.envelope import StoredEvent
+    from idkmesh.events.retention import Retention
+    from idkmesh.events.state import Batch, RecorderState
+    from idkmesh.httpd.request import Request
+
+SOURCE: Final = "/control-tower"
+TYPE_PREFIX: Final = "idkmesh."
+SCHEMA_VERSION: Final = "0.1"
+CLOSE_SECONDS: Final = 2.0
+"""How long the end of the service waits for events to be written (EV-3.3)."""
+
+_FROM_THE_END: Final = 2**63 - 1
+_GOODBYE: Final = event_frame('{"reason":"shutting_down"}', event="shutting_down")
+_UNREADABLE: Final = Refusal(500, "internal_error", "The event store cannot be read. The log names the reason.")
+
+
+class Bounds(NamedTuple):
+    """A store's epoch, its floor, and the sequence of its newest event."""
+
+    epoch: str
+    floor: int
+    newest: int
+
+
+class EventFeed:
+    """Records the tower's own events and answers who asks for them. Any thread may call any method."""
+
+    def __init__(self, path: Path, retention: Retention, *, clock: Clock, log: Callable[[str, int], None]) -> None:
+        """Open the store. :raises StoreError: it cannot be used; one line says why and what to do."""
+        self._clock = clock
+        self._recorder = EventRecorder(
+            path,
+            retention,
+            clock=clock,
+            published=self._published,
+            replaced=self._replaced,
+            log=log,
+            source=SOURCE,
+        )
+        self._seen = Bounds(self._recorder.epoch, 0, 0)
+        """What the last read has shown: another process may have written, or given up events, a moment ago."""
+        self._newest = self._recorder.snapshot().newest
+        """The last event that was sent to the streams."""
+        self.channel = Channel(self, self._beginning(), _GOODBYE)
+
+    @property
+    def path(self) -> Path:
+        """The store's file."""
+        return self._recorder.path
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._recorder.start()
+
+    def close(self) -> None:
+        """Write what waits, for at most 2 s (EV-3.3)."""
+        self._recorder.close(CLOSE_SECONDS)
+
+    def snapshot(self) -> RecorderState:
+        """Return the store's state."""
+        return self._recorder.snapshot()
+
+    def observe(self, what: str, facts: Mapping[str, Any]) -> None:
+        """Record that something happened to this service: ``drain.started``, with its facts (EV-1.6)."""
+        event = Event(
+            type=TYPE_PREFIX + what,
+            source=SOURCE,
+            time=self._clock.utc(),
+            subject=facts.get("limit") if what.startswith("overload.") else None,
+            data=facts,
+        )
+        self._recorder.emit(event)
+
+    # --- asking ----------------------------------------------------------------------------------------------------
+
+    def list(self, request: Request, _body: bytes) -> Response | Refusal:
+        """Answer ``GET /api/v1/events`` (EV-4). In a worker."""
+        query = parse_event_query(request.query, LIST_PARAMETERS)
+        if isinstance(query, Refusal):
+            return query
+        try:
+            batch = self._page(query)
+        except StoreError:
+            return _UNREADABLE
+        if isinstance(batch, Refusal):
+            return batch
+        return Response(200, (), self._list_body(batch, query))
+
+    def _page(self, query: EventQuery) -> Batch | Refusal:
+        epoch = self._recorder.epoch
+        cursor = query.cursor
+        if cursor is None:
+            after = None
+        elif cursor.epoch != epoch:
+            return UNKNOWN_CURSOR
+        else:
+            after = cursor.sequence
+        start = after if after is not None else _FROM_THE_END if query.descending else 0
+        batch = self._recorder.read(start, query.limit, query.wanted, descending=query.descending)
+        self._seen = Bounds(epoch, batch.floor, batch.newest)
+        # Judged by the snapshot that was read: a floor that rose since would be a silent gap.
+        if after is not None and after > batch.newest:
+            return UNKNOWN_CURSOR
+        if after is not None and not query.descending and after < batch.floor:
+            return CURSOR_EXPIRED
+        return batch
+
+    def _list_body(self, batch: Batch, query: EventQuery) -> bytes:
+        epoch = batch.events[0].epoch if batch.events else self._recorder.epoch
+        more = not query.descending or batch.position > batch.floor
+        page = {"next_cursor": Position(epoch, batch.position).text if more else None, "limit": query.limit}
+        items = ",".join(event.document_text() for event in batch.events)
+        head = f'{{"kind":"idkmesh-list","schema_version":"{SCHEMA_VERSION}","items":[{items}],"page":'
+        return f"{head}{json.dumps(page, separators=(',', ':'))}}}".encode()
+
+    def subscribe(self, request: Request) -> Subscription | Refusal:
+        """Say where the stream that a request asks for begins (EV-5.3, EV-5.4). On the front."""
+        generation = self.channel.generation  # before the state: what is judged by an older one ends at once
+        query = parse_event_query(request.query, FILTERS)
+        if isinstance(query, Refusal):
+            return query
+        position = last_event_id(request)
+        if position is None:
+            return Subscription(generation, None, query.wanted)
+        if isinstance(position, Refusal):
+            return position
+        epoch, floor, newest = self._bounds()
+        if position.epoch != epoch or position.sequence > newest:
+            return INVALID_LAST_EVENT_ID
+        if position.sequence < floor:
+            return CURSOR_EXPIRED
+        return Subscription(generation, position.sequence, query.wanted)
+
+    def after(self, position: int, limit: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
+        """Read history for a stream (:class:`~idkmesh.httpd.streams.History`)."""
+        epoch = self._recorder.epoch
+        batch = self._recorder.read(position, limit, wanted)
+        self._seen = Bounds(epoch, batch.floor, batch.newest)
+        if position < batch.floor:
+            raise HistoryLostError
+        return [message_of(event) for event in batch.events], batch.position
+
+    # --- the recorder's thread -------------------------------------------------------------------------------------
+
+    def _published(self, events: Sequence[StoredEvent]) -> None:
+        if events[0].sequence != self._newest + 1:  # the order begins anew, after :meth:`_replaced`
+            self._newest = events[0].sequence - 1
+            self.channel.replace(self._beginning())
+        self._newest = events[-1].sequence
+        self.channel.publish([message_of(event) for event in events])
+
+    def _replaced(self) -> None:
+        self._newest = self._recorder.snapshot().newest
+        self.channel.replace(self._beginning())
+
+    def _beginning(self) -> Beginning:
+        epoch = self._recorder.epoch
+        return Beginning(self._newest, lambda sequence: Position(epoch, sequence).text)
+
+    def _bounds(self) -> Bounds:
+        """Return the store's bounds as far as they are known without asking it."""
+        state, seen = self._recorder.snapshot(), self._seen
+        if seen.epoch != state.epoch:
+            return Bounds(state.epoch, state.floor, state.newest)
+        return Bounds(state.epoch, max(state.floor, seen.floor), max(state.newest, seen.newest))
+
+
+def message_of(event: StoredEvent) -> Message:
+    """Return an event as the streams carry it (EV-5.2)."""
+    return Message(event.sequence, event_frame(event.document_text(), event_id=event.id), event.attributes)
