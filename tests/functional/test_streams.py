@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -469,3 +474,18 @@ def test_send_buffer_is_bounded() -> None:
         opened(run)
         (connection,) = run.front.hub._streams
         assert connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 2 * SEND_BUFFER_BYTES
+
+
+ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+ROOT_FOLDER = Path(__file__).parents[2]
+TOOLS = all(shutil.which(name) for name in ("ip", "unshare", "nsenter"))
+
+
+@pytest.mark.skipif(not (ROOT and TOOLS), reason="network namespaces need root, iproute2 and util-linux")
+def test_a_client_whose_network_is_gone() -> None:
+    """EV-5.10: without an end or a reset, the unacknowledged heartbeat frees the place after request_timeout."""
+    program = [sys.executable, "-m", "tests.functional.silent_client"]
+    done = subprocess.run(["unshare", "--net", *program], cwd=ROOT_FOLDER, check=True, capture_output=True, text=True)
+    seconds, dropped = done.stdout.split()
+    assert float(seconds) < 0.5 + 1.0 + 1.0, "heartbeat, request_timeout, and one look"
+    assert dropped == "1"
