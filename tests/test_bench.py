@@ -29,6 +29,7 @@ from scripts.bench.benchlib import (
     procfs,
     report,
     servers,
+    sse,
     stats,
     wrk,
 )
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
-PROGRAMS = ("throughput", "hostile", "overload", "drop_in")
+PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse")
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
 
 
@@ -264,11 +265,25 @@ class TestPrograms:
         assert sum(run["load"]["outcomes"].values()) == 80
         assert run["health"]["offered"] == 100
 
+    @pins
+    def test_sse_counts_each_event_at_each_reader(self, tmp_path: Path) -> None:
+        """Every pair of event and stream has a delay, and what is missing or doubled is told."""
+        (run,) = _bench("sse", tmp_path, "--streams", "5", "--rate", "40", "--seconds", "1", only=None)
+        assert (run["events"], run["delay"]["count"], run["missing"], run["gaps"]) == (40, 200, 0, 0)
+        assert 0 <= run["delay"]["p50"] <= run["delay"]["p99"]
+        lost = sse.judge(
+            sse.Scenario(2, 1, 0, None),
+            {"commits": [[1, 1.0], [2, 2.0]], "threads": [3, 3, 3], "resident": [0, 4000, 0]},
+            {"arrivals": [[1, [1.5, 1.25]], [2, [2.5]]], "gaps": 1},
+        )
+        assert (lost.missing, lost.gaps, lost.delay["count"], lost.delay["max"], lost.kilobytes) == (1, 1, 3, 500, 2)
 
-def _bench(name: str, directory: Path, *arguments: str) -> list[dict[str, Any]]:
-    """Run a benchmark on the standard library's server alone and return the single runs it reports."""
+
+def _bench(name: str, directory: Path, *arguments: str, only: str | None = servers.BASELINE) -> list[dict[str, Any]]:
+    """Run a benchmark, on the standard library's server alone, and return the single runs it reports."""
     output = directory / "result.json"
-    command = [sys.executable, str(BENCH / name), "--only", servers.BASELINE, "--output", str(output), *arguments]
+    chosen = [] if only is None else ["--only", only]
+    command = [sys.executable, str(BENCH / name), *chosen, "--output", str(output), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     runs: list[dict[str, Any]] = json.loads(output.read_text(encoding="utf-8"))["runs"]

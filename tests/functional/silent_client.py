@@ -9,7 +9,7 @@ import contextlib
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.functional.stream_support import StreamServer
 from tests.functional.support import PATIENCE, running, until
@@ -51,7 +51,7 @@ def other_side() -> Iterator[list[str]]:
 
 
 def main() -> None:
-    limits = {"sse_heartbeat": 0.5, "request_timeout": 1.0, "max_sse_clients": 1}
+    limits: dict[str, Any] = {"sse_heartbeat": 0.5, "request_timeout": 1.0, "max_sse_clients": 1}
     with other_side() as inside, running(None, server_class=StreamServer, address=(SERVER, 0), **limits) as run:
         command = [*inside, sys.executable, "-c", READER, SERVER, str(run.server.server_port)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as client:

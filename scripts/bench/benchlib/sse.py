@@ -78,6 +78,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = options.parser("sse", __doc__ or "")
     parser.add_argument("--seconds", type=options.bounded(1, 60), default=10, help="of each scenario")
+    parser.add_argument("--streams", type=options.bounded(1, 1000), help="one scenario of so many streams instead")
+    parser.add_argument("--rate", type=options.bounded(1, 1000), default=200, help="its events a second")
     return parser.parse_args(argv)
 
 
@@ -86,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = arguments(argv)
     report = Report("sse", {"seconds": chosen.seconds})
     runs = []
-    for scenario in SCENARIOS:
+    scenarios = SCENARIOS if chosen.streams is None else (Scenario(chosen.streams, chosen.rate, 0, None),)
+    for scenario in scenarios:
         if chosen.only and not any(name in scenario.label for name in chosen.only):
             continue
         report.progress(scenario.label)
