@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +17,17 @@ hypothesis.settings.load_profile("suite")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_state_of_the_user() -> Iterator[None]:
+    """Keep the events of the commands that tests start out of the user's own store."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("IDKMESH_")]:
+            patch.delenv(name)
+        patch.setenv("XDG_STATE_HOME", folder)
+        patch.setenv("IDKMESH_STORE", os.path.join(folder, "events.sqlite3"))  # noqa: PTH118  a text for the variable
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -117,6 +118,42 @@ def test_serving_a_folder(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "idkmesh", *["serve", "."], "--port", str(port)]
     with running(command, tmp_path):
         assert answer(port, "/file.txt").status == 200
+
+
+def test_listing_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: `idkmesh events list` prints what a control tower has recorded."""
+    assert "idkmesh events list\n" in blocks("sh")
+    monkeypatch.setenv("IDKMESH_STORE", str(tmp_path / "events.sqlite3"))
+    tower = [sys.executable, "-m", "idkmesh", "control-tower", "--port", "0"]
+    with running(tower) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+    done = subprocess.run(
+        [sys.executable, "-m", "idkmesh", *["events", "list"]], check=True, capture_output=True, text=True
+    )
+    assert "idkmesh.server.started" in done.stdout
+    assert "idkmesh.drain.ended" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_reading_the_stream_with_curl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule: the README's curl reads the stream with the token of the variable, until the tower drains."""
+    (command,) = (block for block in blocks("sh") if block.startswith("curl"))
+    monkeypatch.setenv("IDKMESH_STORE", str(tmp_path / "events.sqlite3"))
+    monkeypatch.setenv("IDKMESH_CONTROL_TOWER_TOKEN", "token-of-the-test-suite-0123456789abcdef")
+    port = free_port()
+    tower = [sys.executable, "-m", "idkmesh", "control-tower", "--port", str(port)]
+    with running(tower) as process:
+        assert answer(port, "/healthz").status == 200
+        shell = ["sh", "-c", "exec " + command.replace("8765", str(port))]
+        with subprocess.Popen(shell, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as reader:
+            assert reader.stdout is not None
+            assert reader.stdout.readline().startswith(": ")
+            process.send_signal(signal.SIGTERM)
+            rest = reader.stdout.read()
+        process.wait(WAIT)  # a second signal would be one too many
+    assert "idkmesh.drain.started" in rest
+    assert rest.endswith('event: shutting_down\ndata: {"reason":"shutting_down"}\n\n')
 
 
 def test_inspecting_a_request() -> None:
