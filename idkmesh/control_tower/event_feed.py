@@ -96,6 +96,10 @@ class EventFeed:
         """Return the store's state."""
         return self._recorder.snapshot()
 
+    def emit(self, event: Event) -> None:
+        """Take an event of another part of this service (:class:`~idkmesh.events.sink.EventSink`)."""
+        self._recorder.emit(event)
+
     def observe(self, what: str, facts: Mapping[str, Any]) -> None:
         """Record that something happened to this service: ``drain.started``, with its facts (EV-1.6)."""
         event = Event(
@@ -105,7 +109,7 @@ class EventFeed:
             subject=facts.get("limit") if what.startswith("overload.") else None,
             data=facts,
         )
-        self._recorder.emit(event)
+        self.emit(event)
 
     # --- asking ----------------------------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ def emit(tower: Tower, count: int = 1, *, subject: str | None = None, **data: An
             time=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number),
             data={"number": number, **data},
         )
-        feed._recorder.emit(event)
+        feed.emit(event)
     assert feed._recorder.flush(PATIENCE)
 
 

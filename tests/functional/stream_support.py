@@ -19,6 +19,7 @@ from idkmesh.httpd.streams import Beginning, Channel, HistoryLostError, Subscrip
 from tests.functional.support import PATIENCE, Running, SiteServer, running
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator, Mapping, Sequence
 
     from idkmesh.httpd.application import Application
@@ -125,12 +126,22 @@ class StreamServer(SiteServer):
 class Reader:
     """Opens a stream and reads it."""
 
-    def __init__(self, address: Any, *fields: str, query: str = "", method: str = "GET", buffer: int = 0) -> None:
+    def __init__(
+        self,
+        address: Any,
+        *fields: str,
+        query: str = "",
+        method: str = "GET",
+        buffer: int = 0,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         self.sock = socket.socket()
         self.sock.settimeout(PATIENCE)
         if buffer:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self.sock.connect(address)
+        if context is not None:
+            self.sock = context.wrap_socket(self.sock, suppress_ragged_eofs=False)
         head = "\r\n".join([f"{method} /events{query} HTTP/1.1", "Host: h", *fields, "", ""])
         self.sock.sendall(head.encode("latin-1"))
         self.data = b""

@@ -19,6 +19,7 @@ from idkmesh.httpd.stream_hub import SEND_BUFFER_BYTES
 from idkmesh.httpd.streams import Beginning
 from tests.functional.stream_support import GOODBYE, Reader, streaming
 from tests.functional.support import PATIENCE, abort, closed_by_peer, ending, get, until
+from tests.functional.tls_support import client_context, server_context
 
 if TYPE_CHECKING:
     from tests.functional.support import Running
@@ -474,6 +475,29 @@ def test_send_buffer_is_bounded() -> None:
         opened(run)
         (connection,) = run.front.hub._streams
         assert connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 2 * SEND_BUFFER_BYTES
+
+
+def test_over_tls() -> None:
+    """EV-5.3, EV-5.8, HS-11.3: a stream over TLS resumes, carries large events, and ends with a close_notify."""
+    with streaming(newest=300, ssl_context=server_context()) as run:
+        reader = opened(run, "Last-Event-ID: 0", context=client_context())
+        run.server.publish(40, size=30_000)
+        reader.until(b"id: 340\n")
+        assert reader.ids == list(range(1, 341))
+        run.server.begin_drain()
+        assert reader.to_end().endswith(GOODBYE)
+
+
+def test_over_tls_a_client_that_does_not_read() -> None:
+    """EV-5.10: it is dropped over TLS too, and one that reads late gets every byte in its place."""
+    with streaming(ssl_context=server_context(), request_timeout=0.6) as run:
+        late = opened(run, buffer=4096, context=client_context())
+        opened(run, buffer=4096, context=client_context())
+        run.server.publish(100, size=30_000)
+        while b"id: 100\n" not in late.data:
+            late.data += late.sock.recv(16_000)
+        assert late.ids == list(range(1, 101))
+        until(lambda: run.front.hub.statistics().dropped_total == 1)
 
 
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
