@@ -55,6 +55,10 @@ LOG_LIMIT_BYTES: Final = 4 * 1024 * 1024
 _CHECK_STEP: Final = 10_000
 """Instructions of SQLite's machine between two looks at the clock: about a millisecond."""
 
+_LOOKS: Final = 5
+_LOOK_AGAIN_SECONDS: Final = 0.02
+"""How often a file that looks damaged without a lock is looked at, and how far apart."""
+
 _LOG_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _LOG_WITH_A_FRAME: Final = 32 + 24 + 512
 """Bytes of a write-ahead log with one frame of the smallest page; its header was on the disk before the frame."""
@@ -212,13 +216,13 @@ def _checked(path: Path, held: list[sqlite3.Connection]) -> Opened:
     refuse_other_kinds(path)
     identity = identity_of(path)
     with told(path):
-        _refuse_others(path)
+        ours = _is_ours(path)
         _check_log(path)
         connection = connect(path, "mode=rw")
         held.append(connection)
         for setting in ("trusted_schema = OFF", "cell_size_check = ON", "fullfsync = ON", "wal_autocheckpoint = 0"):
             connection.execute(f"PRAGMA {setting}")
-        _check_view(connection, path)
+        _check_view(connection, path, ours=ours)
         notes = _quick_check(connection, path)
         epoch = _epoch(connection, path)
         wal, more = _choose_journal(connection, path)
@@ -228,21 +232,39 @@ def _checked(path: Path, held: list[sqlite3.Connection]) -> Opened:
     return Opened(connection, epoch, identity, wal, (*notes, *more), None)
 
 
-def _refuse_others(path: Path) -> None:
-    """Raise for another program's database and for a newer version's, from the file's header alone (EV-2.6).
+def _is_ours(path: Path) -> bool:
+    """Say whether the file's header alone, without its log, has a store's marks.
 
-    ``immutable`` takes no lock, reads no log and writes nothing. Neither mark is ever in the log alone.
+    Raises for another program's database and for a newer version's (EV-2.6): ``immutable`` takes no lock, reads no log
+    and writes nothing, so these are left as they are. Neither mark is ever in the log alone.
+
+    Without a lock the file may be seen while another process writes to it, and then looks malformed: after some looks
+    the answer is False, and who reads with a lock judges. What stands in the header of any database never changes, so
+    that it is none (``SQLITE_NOTADB``) is sure.
     """
-    with contextlib.closing(connect(path, "immutable=1")) as connection:
-        application, version = marks(connection)
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if path.stat().st_size == 0:
         raise StoreDamagedError(f"the event store {path} is damaged: it is empty")
-    if application != APPLICATION_ID or (version == 0 and tables):
+    for _ in range(_LOOKS):
+        try:
+            with contextlib.closing(connect(path, "immutable=1")) as connection:
+                application, version = marks(connection)
+                (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+                raise
+            time.sleep(_LOOK_AGAIN_SECONDS)
+            continue
+        _refuse_foreign(path, other=application != APPLICATION_ID or (version == 0 and tables > 0))
+        _refuse_newer(path, version)
+        return True
+    return False
+
+
+def _refuse_foreign(path: Path, *, other: bool) -> None:
+    if other:
         raise StoreForeignError(
             f"{path} is another program's database and is left alone; name another place with --store"
         )
-    _refuse_newer(path, version)
 
 
 def _refuse_newer(path: Path, version: int) -> None:
@@ -262,21 +284,23 @@ def _check_log(path: Path) -> None:
     log = beside(path, "-wal")
     try:
         with log.open("rb") as file:
-            head = file.read(len(_LOG_MAGIC[0]))
+            # In this order: others write to it meanwhile, and empty it, which leaves nothing to read.
             size = os.fstat(file.fileno()).st_size
+            head = file.read(len(_LOG_MAGIC[0]))
     except FileNotFoundError:
         if beside(path, "-shm").exists():
             raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is gone") from None
         return
-    if size >= _LOG_WITH_A_FRAME and head not in _LOG_MAGIC:
+    if size >= _LOG_WITH_A_FRAME and head and head not in _LOG_MAGIC:
         raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is none")
 
 
-def _check_view(connection: sqlite3.Connection, path: Path) -> None:
+def _check_view(connection: sqlite3.Connection, path: Path, *, ours: bool) -> None:
     """Check what the file is with its log, and bring it up where it is older (EV-2.6)."""
     application, version = marks(connection)
-    if application != APPLICATION_ID:
+    if application != APPLICATION_ID and ours:
         raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is another database's")
+    _refuse_foreign(path, other=application != APPLICATION_ID)
     connection.execute("BEGIN IMMEDIATE")  # fails without the right to write, which is told at once then
     try:
         _refuse_newer(path, marks(connection)[1])

@@ -68,14 +68,19 @@ class Harness:
     def __init__(self, path: Path, clock: Clock, **retention: Any) -> None:
         self.lines: list[tuple[int, str]] = []
         self.told: list[StoredEvent | None] = []
+        self.sizes: list[int] = []
         self.recorder = EventRecorder(
             path,
             Retention(**retention),
             clock=clock,
-            published=self.told.extend,
+            published=self.published_now,
             replaced=lambda: self.told.append(None),
             log=lambda line, level: self.lines.append((level, line)),
         )
+
+    def published_now(self, found: list[StoredEvent]) -> None:
+        self.sizes.append(len(found))
+        self.told.extend(found)
 
     @property
     def published(self) -> list[StoredEvent]:

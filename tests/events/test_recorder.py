@@ -1,0 +1,498 @@
+"""Producers never wait; what is committed is given away in order and once; what is lost is told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import sqlite3
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from idkmesh.events.errors import StoreError, StoreFullError
+from idkmesh.events.inbox import CAPACITY, Inbox
+from idkmesh.events.opening import LOG_LIMIT_BYTES
+from idkmesh.events.recorder import BATCH, LONG_LOG_BYTES, EventRecorder
+from idkmesh.events.retention import Retention
+from tests.events.support import NOW, Harness, ManualClock, event, events, numbers, opened, python, recording, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from idkmesh.events.sink import EventSink
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "events.sqlite3"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def harness(path: Path, clock: ManualClock) -> Iterator[Harness]:
+    """Give a recorder without a thread."""
+    with recording(path, clock) as harness:
+        yield harness
+
+
+def data_of(harness: Harness, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(harness.published[number].data)
+    return found
+
+
+@contextlib.contextmanager
+def full(harness: Harness) -> Iterator[None]:
+    """Leave the store without a page to take."""
+    connection = harness.recorder._store.opened.connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    yield
+    with contextlib.suppress(sqlite3.ProgrammingError):  # closed meanwhile
+        connection.execute("PRAGMA max_page_count = 1000000")
+
+
+def big(count: int) -> list[Any]:
+    return events(count, data={"text": "x" * 10_000})
+
+
+# --- the queue -----------------------------------------------------------------------------------------------------
+
+
+def test_in_order_and_together(harness: Harness) -> None:
+    """EV-3.2: in the order in which they were emitted, at most 256 in one commit."""
+    sink: EventSink = harness.recorder
+    for each in events(600):
+        sink.emit(each)
+    assert harness.recorder.snapshot().queued == 600
+    for _ in range(3):
+        assert harness.recorder._pause() == 0.0
+        harness.turn()
+    assert harness.sizes == [BATCH, BATCH, 600 - 2 * BATCH]
+    assert [json.loads(each.data)["number"] for each in harness.published] == list(range(600))
+    assert numbers(harness.published) == list(range(1, 601))
+    state = harness.recorder.snapshot()
+    assert (state.floor, state.newest, state.queued) == (0, 600, 0)
+    assert harness.recorder._pause() > 0
+
+
+def test_a_full_queue(harness: Harness) -> None:
+    """EV-3.1: what finds it full is dropped, counted, and told before what waited."""
+    for each in events(CAPACITY + 76):
+        harness.recorder.emit(each)
+    state = harness.recorder.snapshot()
+    assert (state.queued, state.dropped_total, state.refused_total) == (CAPACITY, 76, 0)
+    while harness.recorder.snapshot().queued:
+        harness.turn()
+    assert harness.published[0].type == "idkmesh.events.refused"
+    assert data_of(harness, 0) == {"refused": 0, "dropped": 76, "reason": "the queue of events was full"}
+    assert len(harness.published) == CAPACITY + 1
+    harness.recorder.emit(event())
+    harness.turn()
+    assert harness.published[-1].type == "test.numbered", "it is told once"
+
+
+def test_emit_does_not_wait_for_a_write(path: Path) -> None:
+    """EV-3.1: another writer holds the store; whoever emits does not notice, nor does one that asks how it stands."""
+    with recording(path) as harness, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        harness.recorder.emit(event(0))
+        time.sleep(0.1)  # it is in there now
+        began = time.monotonic()
+        for each in events(CAPACITY + 10):
+            harness.recorder.emit(each)
+            harness.recorder.snapshot()
+        assert time.monotonic() - began < 1.0
+        assert not harness.recorder.flush(0.05)
+        other.execute("ROLLBACK")
+        assert harness.recorder.flush(10)
+        state = harness.recorder.snapshot()
+        assert (state.queued, state.failing, state.refused_total) == (0, None, 0)
+        assert state.dropped_total >= 10
+
+
+def test_who_waits_for_the_queue() -> None:
+    """EV-3.1: the wait is for what was emitted before, and has an end."""
+    inbox = Inbox(2)
+    assert inbox.wait_settled(0.0)
+    assert inbox.put(event(1)), "the first wakes the writer"
+    assert not inbox.put(event(2)), "it is awake"
+    assert not inbox.put(event(3)), "dropped"
+    assert (len(inbox), inbox.dropped) == (2, 1)
+    assert not inbox.wait_settled(0.01)
+    inbox.settle(inbox.first(10))
+    assert inbox.wait_settled(0.0)
+    assert inbox.put(event(4))
+    inbox.close()
+    assert not inbox.put(event(5))
+    assert (len(inbox), inbox.dropped) == (1, 2)
+
+
+def test_many_producers(path: Path) -> None:
+    """EV-3.1, EV-3.2: each producer's events are in its order, none twice and none missing."""
+    with recording(path) as harness:
+
+        def produce(name: str) -> None:
+            for number in range(100):
+                harness.recorder.emit(event(number, subject=name))
+
+        threads = [threading.Thread(target=produce, args=(str(each),)) for each in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert harness.recorder.flush(10)
+        until(lambda: len(harness.published) == 800, "all are published")
+        assert numbers(harness.published) == list(range(1, 801))
+        for name in map(str, range(8)):
+            found = [json.loads(each.data)["number"] for each in harness.published if each.subject == name]
+            assert found == list(range(100))
+
+
+# --- the end -------------------------------------------------------------------------------------------------------
+
+
+def test_the_queue_is_written_out(path: Path) -> None:
+    """EV-3.3: what was emitted before the end is in the store; what is emitted after it is counted."""
+    with recording(path) as harness:
+        for each in events(1000):
+            harness.recorder.emit(each)
+        harness.recorder.close(5)
+        harness.recorder.emit(event())
+        assert harness.recorder.snapshot().dropped_total == 1
+        harness.recorder.close(5)
+    with opened(path) as store:
+        assert store.bounds() == (0, 1000)
+    assert harness.lines == []
+
+
+def test_without_a_thread_too(path: Path, clock: ManualClock) -> None:
+    """EV-3.3: a recorder that was never started writes out what it has."""
+    with recording(path, clock) as harness:
+        for each in events(600):
+            harness.recorder.emit(each)
+    assert numbers(harness.published) == list(range(1, 601))
+
+
+def test_what_is_left_is_told(harness: Harness) -> None:
+    """EV-3.3: a store that takes nothing at the end: one line says how many events were not written."""
+    with full(harness):
+        for each in big(300):
+            harness.recorder.emit(each)
+        harness.turn()
+        harness.recorder.close(2)
+    assert harness.lines[-1][0] == logging.ERROR
+    assert harness.lines[-1][1].startswith("44 events were not written")
+
+
+def test_the_end_has_an_end(path: Path) -> None:
+    """EV-3.3: another process holds the store: `close` is back after its time, and tells what is left."""
+    with recording(path) as harness, contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for each in events(3):
+            harness.recorder.emit(each)
+        began = time.monotonic()
+        harness.recorder.close(0.2)
+        assert time.monotonic() - began < 2.0
+        assert any("3 events were not written" in line for _, line in harness.lines)
+        other.execute("ROLLBACK")
+        assert harness.recorder._thread is not None
+        harness.recorder._thread.join(10)
+
+
+# --- a store that fails --------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk(harness: Harness, clock: ManualClock) -> None:
+    """EV-2.8: refused, counted, told once, readable, tried every 5 s; the count comes before what waited."""
+    harness.recorder.emit(event(1))
+    harness.turn()
+    with full(harness):
+        for each in big(3):
+            harness.recorder.emit(each)
+        harness.turn()
+        state = harness.recorder.snapshot()
+        assert (state.refused_total, state.queued) == (3, 0)
+        assert state.failing is not None
+        assert "no room left" in state.failing
+        assert 0 < harness.recorder._pause() <= 5
+        for each in big(2):
+            harness.recorder.emit(each)
+        harness.turn()
+        assert harness.recorder.snapshot().queued == 2, "no try before its time"
+        clock.now += 5
+        harness.turn()
+        state = harness.recorder.snapshot()
+        assert (state.refused_total, state.queued) == (3, 2), "what waits goes on waiting"
+        assert len([line for level, line in harness.lines if level == logging.ERROR]) == 1
+        assert numbers(harness.recorder.read(0, 10, {}).events) == [1]
+    reason = harness.recorder.snapshot().failing
+    clock.now += 5
+    harness.turn()
+    state = harness.recorder.snapshot()
+    assert (state.failing, state.refused_total, state.queued, state.newest) == (None, 3, 0, 4)
+    assert [each.type for each in harness.published[1:]] == ["idkmesh.events.refused", "test.numbered", "test.numbered"]
+    assert data_of(harness, 1) == {"refused": 3, "dropped": 0, "reason": reason}
+    assert numbers(harness.published) == [1, 2, 3, 4], "no gap"
+    assert [level for level, _ in harness.lines] == [logging.ERROR, logging.INFO]
+
+
+def test_a_fault_of_ours(harness: Harness, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.8: whatever goes wrong, events are counted and the thread lives on."""
+
+    def broken(found: object) -> None:
+        raise RuntimeError("a slip")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(harness.recorder._store, "append", broken)
+        harness.recorder.emit(event())
+        harness.turn()
+    state = harness.recorder.snapshot()
+    assert state.refused_total == 1
+    assert state.failing == "the event recorder has a fault: RuntimeError: a slip"
+    clock.now += 5
+    harness.turn()
+    assert harness.recorder.snapshot().failing is None
+    assert [each.type for each in harness.published] == ["idkmesh.events.refused"]
+
+
+def test_a_fault_of_a_taker(path: Path, clock: ManualClock) -> None:
+    """EV-2.8: whoever takes events cannot stop the store with a fault of its own."""
+    lines: list[tuple[str, int]] = []
+
+    def broken(*found: object) -> None:
+        raise RuntimeError("a slip")
+
+    recorder = EventRecorder(
+        path,
+        Retention(),
+        clock=clock,
+        published=broken,
+        replaced=broken,
+        log=lambda line, level: lines.append((line, level)),
+    )
+    recorder.emit(event())
+    recorder._turn(others=True)
+    path.unlink()
+    recorder.emit(event())
+    for _ in range(2):
+        recorder._turn(others=False)
+    state = recorder.snapshot()
+    assert (state.newest, state.failing, state.queued) == (2, None, 0)
+    told = ("a taker of events has a fault: RuntimeError: a slip", logging.ERROR)
+    assert lines.count(told) == 4, "an event, the new store, the event about the old one, the last event"
+    recorder.close(1)
+
+
+def test_housekeeping_that_fails(harness: Harness, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.8: a store that cannot be pruned is a store that cannot be written to; the same work is tried again."""
+
+    def broken(now: object) -> bool:
+        raise StoreFullError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(harness.recorder._store, "prune", broken)
+        harness.turn()
+        assert harness.recorder.snapshot().failing == "no room"
+        clock.now += 5
+        harness.turn()
+        assert harness.recorder.snapshot().failing == "no room"
+    clock.now += 5
+    harness.turn()
+    assert harness.recorder.snapshot().failing is None
+    assert harness.published == [], "nothing was lost, so there is nothing to tell"
+
+
+FULL_DISK = """
+import json, os, resource, signal
+from pathlib import Path
+from tests.events.support import ManualClock, event, events, recording
+path, way = Path(sys.argv[1]), sys.argv[2]
+filler = path.with_name("filler")
+clock = ManualClock()
+with recording(path, clock) as harness:
+    recorder = harness.recorder
+    recorder.emit(event(1)); harness.turn()
+    if way == "limit":
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    else:
+        with filler.open("wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096): pass
+            except OSError: pass
+    for each in events(20, data={"text": "x" * 60_000}): recorder.emit(each)
+    harness.turn()
+    failing = recorder.snapshot()
+    readable = len(recorder.read(0, 200, {}).events)
+    if way == "limit": resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    else: filler.unlink()
+    recorder.emit(event(2))
+    clock.now += 5
+    harness.turn()
+    state = recorder.snapshot()
+    print(json.dumps({"failing": failing.failing, "refused": failing.refused_total, "readable": readable,
+        "after": state.failing, "found": [[e.type, e.sequence] for e in recorder.read(0, 200, {}).events],
+        "lines": [line for _, line in harness.lines]}))
+"""
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "limit",
+        pytest.param(
+            "tmpfs",
+            marks=pytest.mark.skipif(
+                os.name != "posix" or os.geteuid() != 0 or not shutil.which("unshare"), reason="mounting is root's"
+            ),
+        ),
+    ],
+)
+def test_a_disk_that_is_really_full(path: Path, way: str) -> None:
+    """EV-2.8: on a file system without room, and with a limit on the size of files."""
+    command = python(FULL_DISK, path, way)
+    if way == "tmpfs":
+        mount = 'mount -t tmpfs -o size=1m tmpfs "$0" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", mount, str(path.parent), *command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["failing"]
+    assert (found["refused"], found["readable"], found["after"]) == (20, 1, None)
+    assert found["found"] == [["test.numbered", 1], ["idkmesh.events.refused", 2], ["test.numbered", 3]]
+    assert len(found["lines"]) == 2
+    assert str(path) in found["lines"][0]
+
+
+# --- several processes ---------------------------------------------------------------------------------------------
+
+
+def test_events_of_others(path: Path, harness: Harness) -> None:
+    """EV-2.9: one order for all; each event is published once, those of others before an own one that follows them."""
+    with opened(path) as other:
+        other.append(events(3))
+        harness.recorder.emit(event(7))
+        harness.turn()
+        assert numbers(harness.published) == [1, 2, 3, 4]
+        other.append(events(450))
+        harness.turn(others=True)
+        assert numbers(harness.published) == list(range(1, 455))
+        assert max(harness.sizes) <= 256
+        assert harness.recorder.snapshot().newest == 454
+
+
+def test_the_past_is_not_published(path: Path, clock: ManualClock) -> None:
+    """EV-2.9: what was there when the recorder was made is known, and not published again."""
+    with opened(path) as store:
+        store.append(events(3))
+    with recording(path, clock) as harness:
+        assert harness.recorder.snapshot().newest == 3
+        harness.turn(others=True)
+        harness.recorder.emit(event())
+        harness.turn()
+        assert numbers(harness.published) == [4]
+        assert harness.told.count(None) == 0
+
+
+def test_retention_overtakes(path: Path, clock: ManualClock) -> None:
+    """EV-2.4, EV-2.9: what was given up before it could be published is a gap, and told as one."""
+    with recording(path, clock, event_retention_count=100) as harness, opened(path, event_retention_count=100) as other:
+        other.append(events(300))
+        other.prune(NOW)
+        harness.turn(others=True)
+        assert harness.told[0] is None
+        assert numbers(harness.published) == list(range(201, 301))
+        assert (harness.recorder.snapshot().floor, harness.recorder.snapshot().newest) == (200, 300)
+
+
+def test_another_process_rings(path: Path) -> None:
+    """EV-2.9: a commit of another process is published long before anything is looked at by the clock."""
+    program = """
+from pathlib import Path
+from tests.events.support import events, opened
+with opened(Path(sys.argv[1])) as store:
+    for each in events(20): store.append([each])
+"""
+    with recording(path) as harness:
+        until(lambda: harness.recorder._tidy_at > time.monotonic() + 30, "the first housekeeping is over")
+        subprocess.run(python(program, path), check=True, timeout=60)
+        until(lambda: len(harness.published) == 20, "all are published")
+        assert numbers(harness.published) == list(range(1, 21))
+
+
+# --- housekeeping --------------------------------------------------------------------------------------------------
+
+
+def test_retention_once_a_minute(path: Path, clock: ManualClock) -> None:
+    """EV-2.4: applied at the start and then once a minute, a thousand events a turn, so that nothing waits for it."""
+    with opened(path) as store:
+        for _ in range(10):
+            store.append(events(250))
+    with recording(path, clock, event_retention_count=100) as harness:
+        for floor in (1000, 2000, 2400):
+            harness.turn()
+            assert harness.recorder.snapshot().floor == floor
+        assert harness.recorder._pause() == 60
+        for each in events(150):
+            harness.recorder.emit(each)
+        harness.turn()
+        assert harness.recorder.snapshot().floor == 2400
+        clock.now += 60
+        harness.turn()
+        assert harness.recorder.snapshot().floor == 2550
+
+
+def test_a_foreign_reader_is_told_of(path: Path, clock: ManualClock) -> None:
+    """EV-2.10: one line with the size when the log passes 16 MiB, one when it has shrunk; the next crossing anew."""
+    with recording(path, clock) as harness:
+        harness.turn()
+        for lines in (2, 4):
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as shell:
+                shell.execute("BEGIN")
+                shell.execute("SELECT count(*) FROM event").fetchone()
+                while harness.recorder.snapshot().wal_bytes <= LONG_LOG_BYTES + 3 * LOG_LIMIT_BYTES:
+                    for each in events(50, data={"text": "x" * 60_000}):
+                        harness.recorder.emit(each)
+                    harness.turn()
+                assert len(harness.lines) == lines - 1
+                level, line = harness.lines[-1]
+                assert level == logging.WARNING
+                assert int(line.split(" has ")[1].split()[0]) > LONG_LOG_BYTES
+                shell.execute("ROLLBACK")
+            clock.now += 60
+            harness.turn()
+            assert harness.recorder.snapshot().wal_bytes <= LOG_LIMIT_BYTES
+            assert len(harness.lines) == lines
+
+
+# --- the start -----------------------------------------------------------------------------------------------------
+
+
+def test_a_place_that_cannot_be_used(tmp_path: Path) -> None:
+    """EV-2.13: the constructor says so, and leaves neither thread nor descriptor behind."""
+    threads = threading.active_count()
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            Harness(tmp_path, ManualClock())
+    assert threading.active_count() == threads
+
+
+def test_documents_of_a_recorder(harness: Harness, path: Path) -> None:
+    """EV-2.8: the state is whole from the start."""
+    state = harness.recorder.snapshot()
+    assert state.epoch == harness.recorder.epoch
+    assert (state.floor, state.newest, state.queued, state.refused_total, state.dropped_total) == (0, 0, 0, 0, 0)
+    assert (state.failing, state.warning) == (None, None)
+    assert harness.recorder.path == path
