@@ -1,15 +1,24 @@
 // One question to the service, and what came back as plain data.
 //
-// Laws: a question has an end (PATIENCE); an answer of any status is a value, only no answer is an exception; a refusal
-// keeps the service's own code and words.
+// Laws: a question has an end (PATIENCE); a tab asks one question at a time, so that it never overloads a small service
+// by itself; an answer of any status is a value, only no answer is an exception; a refusal keeps its words.
 
 import { retryAfter } from "./backoff.js";
 import { token } from "./session.js";
 
 const PATIENCE = 4000; // ms
 
+let last = Promise.resolve();
+
 // Returns {ok, status, body, code, message, retryAfter, sent}. `sent` is the token that was used.
-export async function ask(path, { method = "GET", headers = {}, body, patience = PATIENCE } = {}) {
+export function ask(path, options = {}) {
+  const answer = last.then(() => question(path, options));
+  last = answer.catch(() => {});
+  return answer;
+}
+
+// The same at once: probes take no place of the service.
+export async function question(path, { method = "GET", headers = {}, body, patience = PATIENCE } = {}) {
   const sent = token();
   const response = await fetch(path, {
     method,

@@ -1,6 +1,6 @@
 // Begins the page: token, navigation, keys, and the clock by which ages are shown.
 
-import { setText } from "./dom.js";
+import { el, setText } from "./dom.js";
 import { onFeed } from "./feed.js";
 import { listen } from "./keys.js";
 import { askNow, askTabsForToken, connect, unlocked } from "./link.js";
@@ -39,14 +39,22 @@ function goTo(name) {
 function keys() {
   const pages = PAGES.map(({ name, title, key }) => [`g ${key}`, { does: title, run: () => goTo(name) }]);
   const digits = PAGES.map(({ name }, index) => [String(index + 1), { run: () => goTo(name) }]);
-  return { "?": { does: "Show the keys", run: showKeys }, ...Object.fromEntries([...pages, ...digits]), ...router.view.keys };
+  return {
+    "?": { does: "Show the keys", run: showKeys },
+    ...Object.fromEntries([...pages, ...digits]),
+    ...router.view.keys,
+  };
 }
 
 if (!token()) {
   change({ service: "locked" });
   askTabsForToken();
 }
+document.getElementById("brand").prepend(el("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }));
 setText(document.getElementById("address"), location.host);
+for (const part of document.querySelectorAll("#skip, .bar, .foot")) {
+  part.hidden = false;
+}
 document.getElementById("help").addEventListener("click", showKeys);
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the fragment names a page here

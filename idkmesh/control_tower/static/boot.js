@@ -1,5 +1,7 @@
-// Loads the page's modules one after the other, so that they never take more than one place of a busy service, and says
-// so if one does not come. The order is that of their imports: each finds those that it needs already there.
+// Loads the page's files one after the other, so that they never take more than one place of a busy service, and says
+// so if one does not come. The order of modules is that of their imports: each finds those that it needs there.
+
+const STYLES = ["base", "frame", "parts", "controls", "overview", "events", "inspect", "api", "locked"];
 
 const MODULES = [
   "format",
@@ -37,16 +39,21 @@ const MODULES = [
 
 const wait = (most) => new Promise((resolve) => setTimeout(resolve, most * (0.5 + Math.random() / 2)));
 
-async function styled() {
-  for (const link of document.querySelectorAll("link[rel=stylesheet]")) {
-    while (!link.sheet) {
-      await wait(1000);
-      link.href += "?"; // the same file, asked for again
-      await new Promise((resolve) => {
-        link.addEventListener("load", resolve, { once: true });
-        link.addEventListener("error", resolve, { once: true });
-      });
+async function style(name) {
+  for (let tries = 0; tries < 10; tries += 1) {
+    const link = document.createElement("link");
+    link.rel = "stylesheet";
+    link.href = `/static/css/${name}.css`;
+    const came = await new Promise((resolve) => {
+      link.addEventListener("load", () => resolve(true));
+      link.addEventListener("error", () => resolve(false));
+      document.head.append(link);
+    });
+    if (came) {
+      return;
     }
+    link.remove();
+    await wait(1000);
   }
 }
 
@@ -63,6 +70,9 @@ async function reload() {
 }
 
 try {
+  for (const name of STYLES) {
+    await style(name);
+  }
   for (const name of MODULES) {
     await import(`/static/${name}.js`);
   }
@@ -71,4 +81,3 @@ try {
     "The service did not give all of this page: it is busy or has ended. The page is loaded again by itself.";
   await reload();
 }
-await styled();

@@ -23,5 +23,5 @@ export function copyButton(label, text) {
 
 // A long text that scrolls in a box of its own, so that the page does not.
 export function block(text, label) {
-  return el("pre.block", { tabIndex: 0, role: "region", "aria-label": label }, text);
+  return el("pre.block", { tabIndex: 0, role: "group", "aria-label": label }, text);
 }

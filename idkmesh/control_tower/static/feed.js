@@ -1,7 +1,7 @@
 // The events that this tab keeps, newest first, without a hole.
 //
-// Laws: at most MOST are kept, the oldest go; one epoch at a time; each event once, in the order of its sequence; a hole
-// is never shown: what does not join the rest is fetched again.
+// Laws: at most MOST are kept, the oldest go; one epoch at a time; each event once, in the order of its sequence; a
+// hole is never shown: what does not join the rest is fetched again.
 
 import { ask } from "./api.js";
 import { backoff } from "./backoff.js";

@@ -9,7 +9,11 @@ export function count(value, one, many = `${one}s`) {
 }
 
 export function bytes(value) {
-  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
+  for (const [unit, size] of [
+    ["GiB", 2 ** 30],
+    ["MiB", 2 ** 20],
+    ["KiB", 2 ** 10],
+  ]) {
     if (value >= size) {
       return `${DIGITS.format(Math.round((value / size) * 10) / 10)} ${unit}`;
     }
@@ -28,7 +32,10 @@ export function duration(seconds) {
   ];
   const first = parts.findIndex(([size]) => size > 0);
   const shown = first < 0 ? [[0, "s"]] : parts.slice(first, first + 2);
-  return shown.filter(([size], index) => index === 0 || size > 0).map((part) => part.join(" ")).join(" ");
+  return shown
+    .filter(([size], index) => index === 0 || size > 0)
+    .map((part) => part.join(" "))
+    .join(" ");
 }
 
 const two = (value) => String(value).padStart(2, "0");
@@ -65,7 +72,8 @@ export function dateTime(text) {
 }
 
 // What would command the reader's eye without being seen: controls, marks of direction, zero widths.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const UNSEEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 // Foreign text with such characters written out; tabs and line feeds stay.
 export function visible(text) {
@@ -83,7 +91,10 @@ export const pretty = (document) => visible(JSON.stringify(document, null, 2));
 
 // A name as it stands in a document, as words: "max_body_bytes" is "Body, at most".
 export function limitName(key) {
-  const words = key.replace(/_(seconds|bytes)$/, "").replaceAll("_", " ").replace(/\bsse\b/, "event stream");
+  const words = key
+    .replace(/_(seconds|bytes)$/, "")
+    .replaceAll("_", " ")
+    .replace(/\bsse\b/, "event stream");
   const name = words
     .replace(/^event stream max stream$/, "event stream age, at most")
     .replace(/^max event stream clients$/, "event streams, at most")

@@ -1,7 +1,7 @@
 // Binds the tab to the service: what the leader learns is shown here and told to the other tabs.
 //
-// Laws: every tab shows the same, a leader's from the service and a follower's from the leader; a token that was refused
-// is forgotten in all tabs; whoever begins to lead goes on where the last leader stopped.
+// Laws: every tab shows the same, a leader's from the service and a follower's from the leader; a token that was
+// refused is forgotten in all tabs; whoever begins to lead goes on where the last leader stopped.
 
 import { addLive, clear, lastPosition, load, setPosition } from "./feed.js";
 import { clock } from "./format.js";
@@ -115,7 +115,8 @@ function opened({ position, resumed }) {
 }
 
 const RESETS = {
-  cursor_expired: "While this page was away, events were given up by retention: those between then and now are not shown.",
+  cursor_expired:
+    "While this page was away, events were given up by retention: those between then and now are not shown.",
   invalid_last_event_id: "The event store was replaced. What was shown before is not in the new one.",
 };
 
@@ -161,7 +162,18 @@ function share() {
   const { at, until } = state.stream;
   const moved = { ...state.stream, at: at && now - at, until: until - now };
   const position = lastPosition();
-  tabs.send({ kind: "state", service, words, status, age: now - statusAt, ready, alive, samples, stream: moved, position });
+  tabs.send({
+    kind: "state",
+    service,
+    words,
+    status,
+    age: now - statusAt,
+    ready,
+    alive,
+    samples,
+    stream: moved,
+    position,
+  });
 }
 
 function told({ service, words, status, age, ready, alive, samples, stream: moved, position }) {

@@ -3,7 +3,7 @@
 // Laws: one question at a time; while nothing answers the questions come more slowly, and not all tabs' at once; what
 // was answered is told in the service's own words where this page has none.
 
-import { ask } from "./api.js";
+import { ask, question } from "./api.js";
 import { token } from "./session.js";
 
 const BEAT = 1000; // ms between the starts of two questions
@@ -25,7 +25,11 @@ export class Poll {
     clearTimeout(this.#timer);
     const began = performance.now();
     const sent = token();
-    const [status, ready, alive] = await Promise.all(["/api/v1/status", "/readyz", "/healthz"].map(quietly));
+    const [status, ready, alive] = await Promise.all([
+      quietly(ask("/api/v1/status")),
+      quietly(question("/readyz")),
+      quietly(question("/healthz")),
+    ]);
     if (this.#stopped) {
       return;
     }
@@ -44,9 +48,9 @@ export class Poll {
   }
 }
 
-async function quietly(path) {
+async function quietly(asked) {
   try {
-    return await ask(path);
+    return await asked;
   } catch {
     return null; // the connection failed, or nothing came in time
   }

@@ -47,7 +47,10 @@ function showBanner(stale) {
   for (const { id, text } of state.notes) {
     lines.push([`note-${id}`, "info", "", text]);
   }
-  reconcile(banner, lines.map((line) => message(...line)));
+  reconcile(
+    banner,
+    lines.map((line) => message(...line)),
+  );
   for (const [key, made] of messages) {
     if (!made.isConnected) {
       messages.delete(key);
@@ -67,7 +70,12 @@ function message(key, kind, title, text) {
     return existing;
   }
   const age = el("span.age", { "aria-live": "off" });
-  const made = el("div.message", { dataset: { kind } }, sign(kind), el("p", {}, el("strong", {}, title), " ", el("span.text", {}, text), " ", age));
+  const made = el(
+    "div.message",
+    { dataset: { kind } },
+    sign(kind),
+    el("p", {}, el("strong", {}, title), " ", el("span.text", {}, text), " ", age),
+  );
   if (key.startsWith("note-")) {
     made.append(el("button.small", { type: "button", onclick: () => removeNote(key.slice(5)) }, "Dismiss"));
   }
@@ -89,5 +97,7 @@ export function showKeys() {
 }
 
 function keyCaps(key) {
-  return key.split(" ").flatMap((part, index) => [...(index ? [" then "] : []), el("kbd", {}, part === "Escape" ? "Esc" : part)]);
+  return key
+    .split(" ")
+    .flatMap((part, index) => [...(index ? [" then "] : []), el("kbd", {}, part === "Escape" ? "Esc" : part)]);
 }

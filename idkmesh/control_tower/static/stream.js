@@ -101,7 +101,10 @@ export class EventStream {
       }
     });
     watch.live = true;
-    this.#options.onOpen({ position: response.headers.get("x-idkmesh-stream-position") ?? "", resumed: Boolean(position) });
+    this.#options.onOpen({
+      position: response.headers.get("x-idkmesh-stream-position") ?? "",
+      resumed: Boolean(position),
+    });
     const reader = response.body.getReader();
     for (;;) {
       watch.restart(this.#options.silence());

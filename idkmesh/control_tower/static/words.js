@@ -6,7 +6,11 @@ import { duration } from "./format.js";
 export const STATES = {
   connecting: ["Connecting", "idle", "Asking the service for its status."],
   ready: ["Ready", "good", "The service answers and has room."],
-  not_ready: ["Not ready", "warn", "The service answers, and says that it cannot do its work. The reason stands below."],
+  not_ready: [
+    "Not ready",
+    "warn",
+    "The service answers, and says that it cannot do its work. The reason stands below.",
+  ],
   overloaded: [
     "Overloaded",
     "warn",
@@ -30,7 +34,8 @@ export const STATES = {
 
 // What readiness says fails or is to be warned of.
 const CONDITIONS = {
-  event_store: "The event store takes no events. Look at the disk: is it full, is the file writable? It is tried again by itself.",
+  event_store:
+    "The event store takes no events. Look at the disk: is it full, is the file writable? It is tried again by itself.",
   event_store_replaced: "The event store was damaged and put aside. A new one has begun.",
 };
 
@@ -42,10 +47,13 @@ export function condition(name) {
 const WAITS = {
   too_many_streams: [
     "No free stream",
-    "Every stream is taken. Close another reader, or raise --max-sse-clients. This page takes the next free one by itself.",
+    "Every stream is taken. Close another reader, or raise --max-sse-clients. The next free one is taken by itself.",
   ],
   overloaded: ["Service overloaded", "The service has no room for the stream. It is asked again."],
-  shutting_down: ["Service draining", "The service is shutting down, so the stream has ended. It goes on where it stopped."],
+  shutting_down: [
+    "Service draining",
+    "The service is shutting down, so the stream has ended. It goes on where it stopped.",
+  ],
   lost: ["Stream lost", "The connection broke. It goes on where it stopped as soon as the service answers."],
   silent: ["Stream lost", "Two heartbeats were missed, so the stream counts as dead. A new one is opened."],
   cursor_expired: ["Stream begins anew", "The place where this page stopped is gone from the store."],
@@ -69,14 +77,22 @@ export function streamWords(stream, now = performance.now()) {
 const limitWords = (limit) => String(limit ?? "a limit").replaceAll("_", " ");
 const TYPES = {
   "idkmesh.configuration.loaded": ["Settings loaded", "info", () => "limits and event settings are in the event"],
-  "idkmesh.server.started": ["Server started", "good", ({ address, port, version }) => `${address}:${port}, version ${version}`],
+  "idkmesh.server.started": [
+    "Server started",
+    "good",
+    ({ address, port, version }) => `${address}:${port}, version ${version}`,
+  ],
   "idkmesh.drain.started": [
     "Drain began",
     "warn",
     ({ in_flight: requests, connections, streams }) =>
       `${requests} in flight, ${connections} connections, ${streams} streams`,
   ],
-  "idkmesh.drain.ended": ["Drain ended", "info", ({ seconds, abandoned }) => `after ${seconds} s, ${abandoned} abandoned`],
+  "idkmesh.drain.ended": [
+    "Drain ended",
+    "info",
+    ({ seconds, abandoned }) => `after ${seconds} s, ${abandoned} abandoned`,
+  ],
   "idkmesh.overload.began": ["Limit met", "warn", ({ limit, value }) => `${limitWords(limit)}: ${value}`],
   "idkmesh.overload.ended": [
     "Limit free again",

@@ -12,12 +12,21 @@ const LISTEN = 2500; // ms that a stream is listened to
 const PATIENCE = 10_000;
 
 export async function liveAnswer({ path, method, open, type, data, endless }) {
-  const headers = { ...(open ? {} : { "X-IDKMesh-UI-Token": token() ?? "" }), ...(type ? { "Content-Type": type } : {}) };
+  const headers = {
+    ...(open ? {} : { "X-IDKMesh-UI-Token": token() ?? "" }),
+    ...(type ? { "Content-Type": type } : {}),
+  };
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(), PATIENCE);
   const began = performance.now();
   try {
-    const response = await fetch(path, { method, headers, body: data || undefined, cache: "no-store", signal: abort.signal });
+    const response = await fetch(path, {
+      method,
+      headers,
+      body: data || undefined,
+      cache: "no-store",
+      signal: abort.signal,
+    });
     const first = performance.now() - began;
     const text = endless && response.ok ? await beginning(response, abort) : await response.text();
     return shown(response, text, first, performance.now() - began, endless && response.ok);
@@ -34,7 +43,7 @@ async function beginning(response, abort) {
   const decoder = new TextDecoder();
   const timer = setTimeout(() => reader.cancel().catch(() => {}), LISTEN);
   let text = "";
-  for (let size = 0; size < 4096; ) {
+  for (let size = 0; size < 4096;) {
     const { done, value } = await reader.read();
     if (done) {
       break;
@@ -49,14 +58,22 @@ async function beginning(response, abort) {
 
 function shown(response, text, first, whole, endless) {
   const kind = response.ok ? "good" : "warn";
-  const took = endless ? `first byte after ${number(Math.round(first))} ms, ended by this page` : `${number(Math.round(whole))} ms`;
+  const took = endless
+    ? `first byte after ${number(Math.round(first))} ms, ended by this page`
+    : `${number(Math.round(whole))} ms`;
   const fields = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
   const size = new TextEncoder().encode(text).length;
   return [
-    el("p.outcome", {}, sign(kind), el("strong", {}, `${response.status} ${response.statusText}`), el("span.note", {}, `${took}, ${bytes(size)}`)),
-    el("h4", {}, "Fields"),
+    el(
+      "p.outcome",
+      {},
+      sign(kind),
+      el("strong", {}, `${response.status} ${response.statusText}`),
+      el("span.note", {}, `${took}, ${bytes(size)}`),
+    ),
+    el("h3", {}, "Fields"),
     block(visible(fields), "Fields of the answer"),
-    el("h4", {}, endless ? "First bytes" : "Body"),
+    el("h3", {}, endless ? "First bytes" : "Body"),
     text ? block(body(text), "Body of the answer") : el("p.note", {}, "Empty."),
   ];
 }

@@ -18,7 +18,13 @@ function open(root) {
   let asking = false;
   root.append(
     el("div.head", {}, el("h1", {}, "API")),
-    el("p.lead", {}, "Copied commands read the token from ", el("code", {}, "$IDKMESH_CONTROL_TOWER_TOKEN"), ". It stands in the link that the command printed."),
+    el(
+      "p.lead",
+      {},
+      "Copied commands read the token from ",
+      el("code", {}, "$IDKMESH_CONTROL_TOWER_TOKEN"),
+      ". It stands in the link that the command printed.",
+    ),
     list,
   );
 
@@ -28,7 +34,9 @@ function open(root) {
       const answer = await ask(DESCRIPTION);
       trouble = !answer.ok;
       list.replaceChildren(
-        ...(answer.ok ? groups(answer.body) : [el("p.empty.card", {}, `The service answered ${answer.status} ${answer.code}: ${answer.message}`)]),
+        ...(answer.ok
+          ? groups(answer.body)
+          : [el("p.empty.card", {}, `The service answered ${answer.status} ${answer.code}: ${answer.message}`)]),
       );
     } catch {
       list.replaceChildren(el("p.empty.card", {}, "The service does not answer. The list is read again when it does."));
@@ -61,7 +69,9 @@ function groups({ paths }) {
   ];
   return parts
     .filter(([, there]) => there.length > 0)
-    .map(([title, there]) => el("section", {}, el("h2", {}, title), el("div.card", {}, ...there.map((row) => endpoint(...row)))));
+    .map(([title, there]) =>
+      el("section", {}, el("h2", {}, title), el("div.card", {}, ...there.map((row) => endpoint(...row)))),
+    );
 }
 
 function endpoint(path, method, item) {
@@ -78,7 +88,10 @@ function endpoint(path, method, item) {
       (operation.security ?? []).length === 0 ? el("span.tag", {}, "no token") : null,
     ),
   );
-  made.addEventListener("toggle", () => made.open && made.children.length === 1 && made.append(new Trial(path, method, item).element));
+  made.addEventListener(
+    "toggle",
+    () => made.open && made.children.length === 1 && made.append(new Trial(path, method, item).element),
+  );
   return made;
 }
 
@@ -99,12 +112,29 @@ class Trial {
       open: (operation.security ?? []).length === 0,
       type: types[0] ?? "",
       data: types.includes("message/http") ? SAMPLE : "",
-      endless: Object.values(operation.responses ?? {}).some(({ content }) => Object.keys(content ?? {}).some((type) => type.startsWith("text/event-stream"))),
+      endless: Object.values(operation.responses ?? {}).some(({ content }) =>
+        Object.keys(content ?? {}).some((type) => type.startsWith("text/event-stream")),
+      ),
     };
-    const parameters = [...(item.parameters ?? []), ...(operation.parameters ?? [])].filter((one) => ["path", "query"].includes(one.in));
+    const parameters = [...(item.parameters ?? []), ...(operation.parameters ?? [])].filter((one) =>
+      ["path", "query"].includes(one.in),
+    );
     const button = el("button.primary", { type: "submit" }, "Ask now");
-    const form = el("form.trial", { onsubmit: (event) => this.#ask(event, button) }, ...parameters.map((one) => this.#field(one)));
-    form.append(el("div.row", {}, button, copyButton("Copy as curl", () => this.#command.textContent)), this.#command, this.#answer);
+    const form = el(
+      "form.trial",
+      { onsubmit: (event) => this.#ask(event, button) },
+      ...parameters.map((one) => this.#field(one)),
+    );
+    form.append(
+      el(
+        "div.row",
+        {},
+        button,
+        copyButton("Copy as curl", () => this.#command.textContent),
+      ),
+      this.#command,
+      this.#answer,
+    );
     this.element = form;
     this.#write();
   }
@@ -112,7 +142,12 @@ class Trial {
   #field({ name, in: where, description = "", schema = {} }) {
     const listed = schema.enum;
     const input = listed
-      ? el("select", {}, ...(where === "path" ? [] : [new Option("", "")]), ...listed.map((value) => new Option(value, value)))
+      ? el(
+          "select",
+          {},
+          ...(where === "path" ? [] : [new Option("", "")]),
+          ...listed.map((value) => new Option(value, value)),
+        )
       : el("input", { type: "text", autocomplete: "off", spellcheck: false });
     input.addEventListener("input", () => this.#write());
     this.#inputs.set(name, [input, where]);
@@ -140,7 +175,9 @@ class Trial {
   async #ask(event, button) {
     event.preventDefault();
     button.disabled = true;
-    this.#answer.replaceChildren(el("p.note", {}, sign("idle"), this.#what.endless ? "Listening for a moment." : "Asking."));
+    this.#answer.replaceChildren(
+      el("p.note", {}, sign("idle"), this.#what.endless ? "Listening for a moment." : "Asking."),
+    );
     this.#answer.replaceChildren(...(await liveAnswer({ path: this.#target(), ...this.#what })));
     button.disabled = false;
   }

@@ -28,7 +28,12 @@ export class EventDetail {
     const { event, trouble } = await pending;
     clearTimeout(timer);
     if (this.#id === id) {
-      this.element.replaceChildren(close(), ...(event ? parts(event) : [el("h2", {}, "Not here"), el("p.trouble", {}, trouble), el("code.id", {}, visible(id))]));
+      this.element.replaceChildren(
+        close(),
+        ...(event
+          ? parts(event)
+          : [el("h2", {}, "Not here"), el("p.trouble", {}, trouble), el("code.id", {}, visible(id))]),
+      );
     }
   }
 }
@@ -60,9 +65,21 @@ function parts(event) {
   return [
     el("h2", {}, sign(kind), el("bdi", {}, visible(title))),
     attributes,
-    el("div.tools", {}, el("h3", {}, `Data, ${bytes(new TextEncoder().encode(data).length)}`), raw, copyButton("Copy JSON", () => JSON.stringify(event, null, 2))),
+    el(
+      "div.tools",
+      {},
+      el("h3", {}, `Data, ${bytes(new TextEncoder().encode(data).length)}`),
+      raw,
+      copyButton("Copy JSON", () => JSON.stringify(event, null, 2)),
+    ),
     json,
-    el("div.tools", {}, el("h3", {}, "Fetch it again"), copyButton("Copy as curl", command), copyButton("Copy link", `${location.origin}/#/events/${event.id}`)),
+    el(
+      "div.tools",
+      {},
+      el("h3", {}, "Fetch it again"),
+      copyButton("Copy as curl", command),
+      copyButton("Copy link", `${location.origin}/#/events/${event.id}`),
+    ),
     block(command, "The same as a curl command"),
   ];
 }

@@ -14,13 +14,25 @@ import { Timeline } from "./timeline.js";
 export const events = { name: "events", title: "Events", key: "e", open: (root, rest) => new EventsView(root, rest) };
 
 const ROWS = 150; // drawn at first, and again with each "more"
-const CHOICES = [["type", "Type"], ["source", "Source"], ["subject", "Subject"]];
+const CHOICES = [
+  ["type", "Type"],
+  ["source", "Source"],
+  ["subject", "Subject"],
+];
 
 class EventsView {
   #timeline = new Timeline(() => this.update());
   #detail = new EventDetail();
-  #text = el("input", { type: "search", id: "filter", autocomplete: "off", spellcheck: false, oninput: () => this.update() });
-  #choices = new Map(CHOICES.map(([key]) => [key, el("select", { id: `filter-${key}`, onchange: () => this.update() })]));
+  #text = el("input", {
+    type: "search",
+    id: "filter",
+    autocomplete: "off",
+    spellcheck: false,
+    oninput: () => this.update(),
+  });
+  #choices = new Map(
+    CHOICES.map(([key]) => [key, el("select", { id: `filter-${key}`, onchange: () => this.update() })]),
+  );
   #pause = el("button", { type: "button", id: "pause", onclick: () => this.#togglePause() }, "Pause");
   #live = el("p.live");
   #summary = el("p.summary", { id: "summary" });
@@ -34,7 +46,9 @@ class EventsView {
   #matching = [];
 
   constructor(root, rest) {
-    const fields = CHOICES.map(([key, name]) => el("label", { htmlFor: `filter-${key}` }, name, this.#choices.get(key)));
+    const fields = CHOICES.map(([key, name]) =>
+      el("label", { htmlFor: `filter-${key}` }, name, this.#choices.get(key)),
+    );
     this.#list.append(this.#empty, this.#timeline.element, el("div.more", {}, this.#more, this.#end));
     root.append(
       el("div.head", {}, el("h1", {}, "Events"), this.#live, this.#pause),
@@ -63,7 +77,10 @@ class EventsView {
     setAttribute(this.#list.parentElement, "data-open", String(rest !== ""));
     this.update();
     if (rest === "" && before) {
-      this.#timeline.rows().find((row) => row.dataset.id === before)?.focus();
+      this.#timeline
+        .rows()
+        .find((row) => row.dataset.id === before)
+        ?.focus();
     } else if (rest && before !== rest && matchMedia("(max-width: 60rem)").matches) {
       this.#detail.element.scrollIntoView({ block: "start" });
     }
@@ -71,7 +88,8 @@ class EventsView {
 
   update() {
     this.#fillChoices();
-    const shown = this.#pausedAt === null ? feed.events : feed.events.filter((event) => sequence(event) <= this.#pausedAt);
+    const shown =
+      this.#pausedAt === null ? feed.events : feed.events.filter((event) => sequence(event) <= this.#pausedAt);
     this.#matching = shown.filter(this.#filter());
     this.#covered = this.#timeline.show(this.#matching, this.#detail.id, this.#limit);
     this.#showLive();
@@ -94,7 +112,14 @@ class EventsView {
         values.add(select.value);
       }
       const sorted = [...values].sort();
-      if (sorted.join("\n") !== [...select.options].slice(1).map(({ value }) => value).join("\n") || select.options.length === 0) {
+      if (
+        sorted.join("\n") !==
+          [...select.options]
+            .slice(1)
+            .map(({ value }) => value)
+            .join("\n") ||
+        select.options.length === 0
+      ) {
         const chosen = select.value;
         select.replaceChildren(new Option("Any", ""), ...sorted.map((value) => new Option(visible(value), value)));
         select.value = chosen;
@@ -124,7 +149,8 @@ class EventsView {
 
   #showSummary(shown) {
     const hidden = shown - this.#matching.length;
-    const matching = hidden > 0 ? `${number(this.#matching.length)} of ${count(shown, "event")} match` : count(shown, "event");
+    const matching =
+      hidden > 0 ? `${number(this.#matching.length)} of ${count(shown, "event")} match` : count(shown, "event");
     setText(this.#summary, `${matching}${feed.trouble ? `. ${feed.trouble}` : ""}`);
     this.#empty.hidden = this.#matching.length > 0;
     setText(this.#empty, emptyWords(shown));
@@ -136,7 +162,9 @@ class EventsView {
     this.#more.hidden = shown === 0 || (!folded && (feed.ended || full));
     this.#more.disabled = feed.busy;
     setText(this.#more, folded ? "Show more" : "Load older");
-    const end = feed.ended ? "This is the oldest event that is kept." : `This page keeps ${number(MOST)} events. \`idkmesh events list\` has the rest.`;
+    const end = feed.ended
+      ? "This is the oldest event that is kept."
+      : `This page keeps ${number(MOST)} events. \`idkmesh events list\` has the rest.`;
     setText(this.#end, !folded && shown > 0 && (feed.ended || full) ? end : "");
   }
 
@@ -157,7 +185,10 @@ class EventsView {
   #move(step) {
     const rows = this.#timeline.rows();
     const at = rows.indexOf(document.activeElement);
-    const next = at < 0 ? rows.findIndex((row) => row.dataset.id === this.#detail.id) + (at < 0 && !this.#detail.id ? 1 : step) : at + step;
+    const next =
+      at < 0
+        ? rows.findIndex((row) => row.dataset.id === this.#detail.id) + (at < 0 && !this.#detail.id ? 1 : step)
+        : at + step;
     const row = rows[Math.min(Math.max(next, 0), rows.length - 1)];
     row?.focus();
     row?.scrollIntoView({ block: "nearest" });
@@ -181,5 +212,7 @@ function emptyWords(shown) {
   if (!feed.loaded) {
     return feed.trouble || "Reading the events.";
   }
-  return shown > 0 ? "No event that is here matches. Change the filter, or load older ones." : "Nothing has happened yet. Events appear here as they are stored.";
+  return shown > 0
+    ? "No event that is here matches. Change the filter, or load older ones."
+    : "Nothing has happened yet. Events appear here as they are stored.";
 }

@@ -16,7 +16,7 @@ export class Gauge {
   #fill = el("div.fill");
   #line = svg("path", { class: "line" });
   #area = svg("path", { class: "area" });
-  #dot = svg("path", { class: "dot" }); // a line without length: its round ends stay round when the picture is stretched
+  #dot = svg("path", { class: "dot" }); // a line without length: its ends stay round in a stretched picture
   #words = el("p.note");
   #track;
 
@@ -24,7 +24,14 @@ export class Gauge {
     this.#track = el("div.track", { role: "meter", "aria-label": name, "aria-valuemin": 0 }, this.#fill);
     const box = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" };
     const base = svg("path", { class: "base", d: `M0 ${HEIGHT - 1}H${WIDTH}` });
-    const picture = svg("svg", { ...box, class: "history", "aria-hidden": "true" }, base, this.#area, this.#line, this.#dot);
+    const picture = svg(
+      "svg",
+      { ...box, class: "history", "aria-hidden": "true" },
+      base,
+      this.#area,
+      this.#line,
+      this.#dot,
+    );
     this.element = el(
       "div.gauge.card",
       {},

@@ -13,7 +13,13 @@ const PATH = "/api/v1/inspect/http-request";
 const VERDICTS = { accepted: ["Accepted", "good"], refused: ["Refused", "bad"], incomplete: ["Incomplete", "warn"] };
 
 function open(root) {
-  const area = el("textarea", { id: "request", rows: 9, spellcheck: false, autocomplete: "off", placeholder: "GET / HTTP/1.1\nHost: localhost\n" });
+  const area = el("textarea", {
+    id: "request",
+    rows: 9,
+    spellcheck: false,
+    autocomplete: "off",
+    placeholder: "GET / HTTP/1.1\nHost: localhost\n",
+  });
   area.setAttribute("wrap", "off");
   const crlf = el("input", { type: "radio", name: "endings", value: "crlf", checked: true });
   const typed = el("input", { type: "radio", name: "endings", value: "typed" });
@@ -73,11 +79,15 @@ function open(root) {
 
   return {
     update() {},
-    keys: { "/": { does: "Write the request", run: () => area.focus() }, Escape: { does: "Leave the field", run: () => document.activeElement?.blur() } },
+    keys: {
+      "/": { does: "Write the request", run: () => area.focus() },
+      Escape: { does: "Leave the field", run: () => document.activeElement?.blur() },
+    },
   };
 }
 
-const hint = () => el("p.empty.card", {}, "The verdict appears here: the rule that was broken, its clause, and the byte.");
+const hint = () =>
+  el("p.empty.card", {}, "The verdict appears here: the rule that was broken, its clause, and the byte.");
 
 function refused({ status, code, message }) {
   return el("p.empty.card", {}, `The service answered ${status} ${code}: ${message}`);
@@ -89,7 +99,13 @@ function verdict(document, body) {
   const card = el(
     "section.verdict-card.card",
     { "aria-labelledby": "inspected", dataset: { kind } },
-    el("h2", { id: "inspected" }, sign(kind), word, document.status ? el("span.status", {}, `would be answered ${document.status}`) : null),
+    el(
+      "h2",
+      { id: "inspected" },
+      sign(kind),
+      word,
+      document.status ? el("span.status", {}, `would be answered ${document.status}`) : null,
+    ),
     el("p", {}, visible(document.message)),
     rows([
       ["Reason", document.reason],
@@ -98,12 +114,22 @@ function verdict(document, body) {
       ["Byte", offset === null ? null : `${number(offset)}, ${byteName(body[offset])}`],
     ]),
   );
-  return [card, section(`Bytes, ${size(body.length)}`, [copyButton("Copy as curl", command(body))], drawBytes(body, offset)), ...parsed(document)];
+  return [
+    card,
+    section(`Bytes, ${size(body.length)}`, [copyButton("Copy as curl", command(body))], drawBytes(body, offset)),
+    ...parsed(document),
+  ];
 }
 
 function rows(pairs) {
   const there = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return el("dl.rows", {}, ...there.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, visible(String(value)))))));
+  return el(
+    "dl.rows",
+    {},
+    ...there.map(([name, value]) =>
+      el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, visible(String(value))))),
+    ),
+  );
 }
 
 function section(title, tools, ...children) {

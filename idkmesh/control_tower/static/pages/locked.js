@@ -5,7 +5,12 @@ import { fromPaste, keep } from "../session.js";
 
 export function lockedView(root, unlocked) {
   const field = el("input", {
-    id: "link", type: "password", autocomplete: "off", spellcheck: false, required: true, "aria-describedby": "link-help link-error",
+    id: "link",
+    type: "password",
+    autocomplete: "off",
+    spellcheck: false,
+    required: true,
+    "aria-describedby": "link-help link-error",
   });
   const error = el("p.error", { id: "link-error", role: "alert" });
   const form = el(
@@ -20,7 +25,11 @@ export function lockedView(root, unlocked) {
       "section.locked.card",
       { "aria-labelledby": "locked-title" },
       el("h1", { id: "locked-title" }, "Link needed"),
-      el("p", {}, "This tab has no valid token: it was opened without one, or the service was started again with another."),
+      el(
+        "p",
+        {},
+        "This tab has no valid token: it was opened without one, or the service was started again with another.",
+      ),
       el("p", { id: "link-help" }, "Open the link that the command printed, or paste it here. It stays in this tab."),
       form,
     ),

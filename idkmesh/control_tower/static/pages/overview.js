@@ -22,7 +22,15 @@ function open(root) {
   const table = el(
     "table.refusals.card",
     {},
-    el("thead", {}, el("tr", {}, ...["Reason", "Times", "What it means, and what to do"].map((text) => el("th", { scope: "col" }, text)))),
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        ...["Reason", "Times", "What it means, and what to do"].map((text) => el("th", { scope: "col" }, text)),
+      ),
+    ),
     body,
   );
   const none = el("p.empty.card", {}, "Nothing was refused since the start.");
@@ -57,9 +65,16 @@ function open(root) {
     const { operations } = status;
     const { usage = {}, limits: bounds = {} } = operations;
     const there = GAUGES.filter(([used, limit]) => used in usage && limit in bounds);
-    reconcile(gaugeRow, there.map(([used]) => gauges.get(used).element));
+    reconcile(
+      gaugeRow,
+      there.map(([used]) => gauges.get(used).element),
+    );
     for (const [used, limit] of there) {
-      gauges.get(used).show(usage[used], bounds[limit], samples.map((sample) => sample?.[used] ?? null));
+      gauges.get(used).show(
+        usage[used],
+        bounds[limit],
+        samples.map((sample) => sample?.[used] ?? null),
+      );
     }
     const refused = refusalRows(operations);
     table.hidden = refused.length === 0;

@@ -5,13 +5,23 @@ import { amount, count, dateTime, duration, limitName, number, visible } from ".
 
 // [usage, limit, name, what it counts]
 export const GAUGES = [
-  ["in_flight", "max_concurrent_requests", "Requests in flight", "Requests being handled. This page's own question is one of them."],
+  [
+    "in_flight",
+    "max_concurrent_requests",
+    "Requests in flight",
+    "Requests being handled. This page's own question is one of them.",
+  ],
   ["connections", "max_connections", "Connections", "Open connections, whatever they do."],
   ["sse_clients", "max_sse_clients", "Event streams", "Open event streams. All tabs of this browser share one."],
 ];
 
 const TOTALS = [
-  ["overloaded_total", "overloaded", "All places were taken.", "Raise --max-concurrent-requests, or send less at once."],
+  [
+    "overloaded_total",
+    "overloaded",
+    "All places were taken.",
+    "Raise --max-concurrent-requests, or send less at once.",
+  ],
   ["draining_total", "shutting_down", "A drain had begun.", "Ask again after the next start."],
   ["refused_total", "refused", "A rule was broken, or a right was missing.", "Look at the code in each answer."],
 ];
@@ -26,7 +36,13 @@ export function refusalRows({ refusals, usage = {} }) {
   if (Array.isArray(refusals)) {
     return refusals.map(({ code, status, total, meaning, remedy }) => [code, status, total, meaning, remedy]);
   }
-  return TOTALS.filter(([key]) => usage[key] > 0).map(([key, code, meaning, remedy]) => [code, "", usage[key], meaning, remedy]);
+  return TOTALS.filter(([key]) => usage[key] > 0).map(([key, code, meaning, remedy]) => [
+    code,
+    "",
+    usage[key],
+    meaning,
+    remedy,
+  ]);
 }
 
 export function totalRows({ usage = {}, streams }) {
@@ -42,7 +58,11 @@ export function totalRows({ usage = {}, streams }) {
   if (streams) {
     rows.push(["Streams opened", number(streams.opened_total)]);
     rows.push(["Streams refused", number(streams.refused_total), "Every stream was taken."]);
-    rows.push(["Streams dropped", number(streams.dropped_total), "The client took no byte in time, or fell too far behind."]);
+    rows.push([
+      "Streams dropped",
+      number(streams.dropped_total),
+      "The client took no byte in time, or fell too far behind.",
+    ]);
   }
   return rows;
 }
@@ -57,9 +77,15 @@ export function storeRows({ events }) {
     rows.push(["Warning", visible(warning)]);
   }
   if (Number.isInteger(newest) && Number.isInteger(floor)) {
-    rows.push(["Kept", newest > floor ? `${count(newest - floor, "event")}, ${number(floor + 1)} to ${number(newest)}` : "no events"]);
+    rows.push([
+      "Kept",
+      newest > floor ? `${count(newest - floor, "event")}, ${number(floor + 1)} to ${number(newest)}` : "no events",
+    ]);
   }
-  rows.push(["Lost", refused || dropped ? `${number(refused)} refused, ${number(dropped)} dropped` : "none"], ["Store", visible(String(epoch))]);
+  rows.push(
+    ["Lost", refused || dropped ? `${number(refused)} refused, ${number(dropped)} dropped` : "none"],
+    ["Store", visible(String(epoch))],
+  );
   return rows;
 }
 
@@ -85,7 +111,13 @@ export function showRefusals(body, rows) {
   rows.forEach(([code, status, total, meaning, remedy], index) => {
     let row = body.rows[index];
     if (!row) {
-      row = el("tr", {}, el("th", { scope: "row" }, el("code"), el("span.status")), el("td.number"), el("td", {}, el("p"), el("p.remedy")));
+      row = el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, el("code"), el("span.status")),
+        el("td.number"),
+        el("td", {}, el("p"), el("p.remedy")),
+      );
       body.append(row);
     }
     setText(row.cells[0].firstElementChild, code);

@@ -58,7 +58,7 @@ export function drawBytes(bytes, offset) {
   if (first > 0) {
     lines.push(cut(first, "before"));
   }
-  for (let start = first; start < last || (start === last && offset === last && lines.length === 0); ) {
+  for (let start = first; start < last || (start === last && offset === last && lines.length === 0);) {
     const end = endOfLine(bytes, start, last);
     lines.push(line(bytes, start, end, offset));
     if (end === start) {
@@ -72,7 +72,7 @@ export function drawBytes(bytes, offset) {
   if (last < bytes.length) {
     lines.push(cut(bytes.length - last, "after"));
   }
-  return el("div.bytes", { tabIndex: 0, role: "region", "aria-label": "The bytes that were judged" }, ...lines);
+  return el("div.bytes", { tabIndex: 0, role: "group", "aria-label": "The bytes that were judged" }, ...lines);
 }
 
 const cut = (size, where) => el("p.cut", {}, `${size} bytes ${where} this are not drawn.`);

@@ -40,7 +40,10 @@ export class Timeline {
       hours.at(-1).nodes.push(...nodes);
       hours.at(-1).count += burst.events.length;
     }
-    reconcile(this.element, hours.map((hour) => this.#hour(hour, used)));
+    reconcile(
+      this.element,
+      hours.map((hour) => this.#hour(hour, used)),
+    );
     this.#forget(used);
     return covered;
   }
@@ -53,7 +56,7 @@ export class Timeline {
     const key = events.at(-1).id;
     const folds = events.length >= BURST;
     const folded = folds && !this.#open.has(key);
-    const held = document.activeElement?.dataset.id; // a row with the focus stays, also when newer ones push it into a fold
+    const held = document.activeElement?.dataset.id; // a row keeps the focus when newer ones push it into a fold
     const stays = ({ id }, index) => index === 0 || id === chosen || id === held;
     const shown = folded ? events.filter(stays) : events.slice(0, room);
     const nodes = shown.map((event) => this.#row(event, chosen, used));
@@ -116,7 +119,11 @@ export class Timeline {
   }
 
   #forget(used) {
-    for (const [kept, wanted] of [[this.#rows, used.rows], [this.#folds, used.folds], [this.#hours, used.hours]]) {
+    for (const [kept, wanted] of [
+      [this.#rows, used.rows],
+      [this.#folds, used.folds],
+      [this.#hours, used.hours],
+    ]) {
       for (const key of kept.keys()) {
         if (!wanted.has(key)) {
           kept.delete(key);

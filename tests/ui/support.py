@@ -1,0 +1,116 @@
+"""A control tower that runs with a store of its own, and a browser that is watched for anything it complains of."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+from idkmesh.control_tower_ui import ControlTowerServer
+from idkmesh.events.envelope import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
+
+TOKEN = "secret-token-of-the-test-suite-0123456789"
+OTHER_TOKEN = "another-token-of-the-test-suite-987654321"
+WAIT = 10_000  # ms until a condition that a test waits for counts as missed
+
+# What Chromium writes to the console by itself when a request is refused or finds nobody.
+REFUSED = r"Failed to load resource: the server responded with a status of (401|503)"
+NOBODY = r"Failed to load resource: net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)"
+BROKEN = r"net::ERR_(INCOMPLETE_CHUNKED_ENCODING|CONNECTION_RESET|EMPTY_RESPONSE|ABORTED)"
+
+
+class Tower:
+    """A running server."""
+
+    def __init__(self, server: ControlTowerServer) -> None:
+        self.server = server
+        self.link = server.link
+        self.origin = server.origin
+        self.port = server.server_port
+
+    def emit(self, kind: str, data: Mapping[str, Any], *, subject: str | None = None, source: str = "/test") -> None:
+        event = Event(type=kind, source=source, subject=subject, time=datetime.now(UTC), data=data)
+        self.server.events._recorder.emit(event)
+
+    @property
+    def streams(self) -> int:
+        return self.server.usage().sse_clients
+
+
+@contextlib.contextmanager
+def running(store: Path, *, port: int = 0, token: str = TOKEN, **options: Any) -> Iterator[Tower]:
+    server = ControlTowerServer(("127.0.0.1", port), token, store=store, **options)
+    thread = threading.Thread(target=server.serve_forever, name="tower-of-the-test")
+    thread.start()
+    try:
+        yield Tower(server)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+class Watched:
+    """A context of the browser. Whatever its pages complain of fails the test, unless it was allowed before."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.context = context
+        self._allowed: list[str] = []
+        self._complaints: list[str] = []
+        context.on("page", self._watch)
+        context.add_init_script(
+            "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.blockedURI))"
+        )
+
+    def allow(self, *patterns: str) -> None:
+        self._allowed += patterns
+
+    def _watch(self, page: Page) -> None:
+        def said(message: ConsoleMessage) -> None:
+            if message.type in {"error", "warning"}:
+                self._complaints.append(f"{message.text} {message.location.get('url', '')}".strip())
+
+        def opened(dialog: Dialog) -> None:
+            self._complaints.append(f"dialog {dialog.message}")
+            dialog.dismiss()
+
+        page.on("console", said)
+        page.on("pageerror", lambda error: self._complaints.append(str(error)))
+        page.on("dialog", opened)
+
+    @property
+    def complaints(self) -> list[str]:
+        return [text for text in self._complaints if not any(re.search(pattern, text) for pattern in self._allowed)]
+
+    def open(self, link: str) -> Page:
+        page = self.context.new_page()
+        page.set_default_timeout(WAIT)
+        page.goto(link)
+        return page
+
+    def ready(self, tower: Tower, route: str = "") -> Page:
+        """Open the page with its token, wait until it is live, and go to a route."""
+        page = self.open(tower.link)
+        verdict(page, "Ready")
+        if route:
+            page.evaluate("route => { location.hash = route }", f"#/{route}")
+        return page
+
+
+def verdict(page: Page, text: str) -> None:
+    expect(page.locator("#verdict")).to_have_text(text, timeout=WAIT)
+
+
+def live(page: Page) -> None:
+    """Wait until the page of events says that its stream is open."""
+    expect(page.locator(".live")).to_have_text("Live", timeout=WAIT)

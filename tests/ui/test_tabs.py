@@ -1,0 +1,124 @@
+"""Several tabs of one browser, and the token between them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect
+
+from tests.ui.support import OTHER_TOKEN, REFUSED, TOKEN, WAIT, live, running, verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from tests.ui.support import Tower, Watched
+
+
+def until_streams(tower: Tower, page: Page, count: int) -> None:
+    """Wait until this many streams are open, letting the browser work meanwhile."""
+    deadline = time.monotonic() + WAIT / 1000
+    while tower.streams != count:
+        assert time.monotonic() < deadline, tower.streams
+        page.wait_for_timeout(20)
+
+
+def test_one_stream_for_three_tabs(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: three tabs share one stream, all see each event, and another leads when the leader closes."""
+    pages = [watched.ready(tower, "events")]
+    for _ in range(2):
+        page = watched.open(f"{tower.origin}/#/events")
+        live(page)
+        pages.append(page)
+    live(pages[0])
+    assert tower.streams == 1
+    tower.emit("test.first", {})
+    for page in pages:
+        expect(page.locator(".event").first).to_contain_text("test.first")
+    opened = tower.server.status()["operations"]["streams"]["opened_total"]
+    assert opened == 1
+    pages.pop(0).close()
+    until_streams(tower, pages[0], 1)
+    tower.emit("test.second", {})
+    for page in pages:
+        expect(page.locator(".event").first).to_contain_text("test.second")
+        expect(page.locator(".event")).to_have_count(4)
+        live(page)
+    assert tower.streams == 1
+
+
+def test_only_the_leader_asks(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: three tabs ask for the status as often as one does."""
+    pages = [watched.ready(tower), *(watched.open(tower.origin) for _ in range(2))]
+    for page in pages:
+        verdict(page, "Ready")
+    asked: list[str] = []
+    for page in pages:
+        page.on("request", lambda request: asked.append(request.url))
+    pages[0].wait_for_timeout(3000)
+    assert 2 <= sum(url.endswith("/api/v1/status") for url in asked) <= 4
+
+
+def test_token_leaves_the_address(watched: Watched, tower: Tower) -> None:
+    """CT-8.7, CT-2.6: the token is in sessionStorage alone: not in the address, the history, the text, localStorage."""
+    page = watched.ready(tower)
+    assert page.url == f"{tower.origin}/"
+    for route in ("overview", "events", "inspect", "api"):
+        page.goto(f"{tower.origin}/#/{route}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert TOKEN not in page.content()
+        assert TOKEN not in page.url
+    assert page.evaluate("localStorage.length") == 0
+    assert page.evaluate("document.cookie") == ""
+    assert page.evaluate("Object.values(sessionStorage)") == [TOKEN]
+
+
+def test_new_tab_asks_a_living_one(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: a tab that is opened without the token gets it from one that has it."""
+    watched.ready(tower)
+    second = watched.open(tower.origin)
+    verdict(second, "Ready")
+    assert second.evaluate("Object.values(sessionStorage)") == [TOKEN]
+
+
+def test_link_is_asked_for(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: without any token the person is asked; nonsense is called so, the pasted link opens the page."""
+    page = watched.open(f"{tower.origin}/#/api")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Link needed")
+    field = page.get_by_label("Link or token")
+    field.fill("nonsense")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("neither the link nor a token")
+    field.fill(tower.link)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("API")
+    expect(page.locator("#chip")).to_have_text("Updated each second")
+    assert page.evaluate("Object.values(sessionStorage)") == [TOKEN]
+
+
+def test_wrong_token_is_forgotten(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: a refused token is forgotten and the link is asked for."""
+    watched.allow(REFUSED)
+    page = watched.open(f"{tower.origin}/#token={OTHER_TOKEN}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Link needed")
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_another_token_after_a_restart(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.7, CT-8.9: after a restart with another token all tabs ask; one new link opens them all."""
+    watched.allow(REFUSED, r"Failed to load resource: net::ERR_")
+    store = tmp_path / "events.sqlite3"
+    with running(store) as tower:
+        pages = [watched.ready(tower), watched.open(tower.origin)]
+        verdict(pages[1], "Ready")
+        port = tower.port
+    verdict(pages[0], "No answer")
+    with running(store, port=port, token=OTHER_TOKEN) as tower:
+        for page in pages:
+            expect(page.get_by_role("heading", level=1)).to_have_text("Link needed")
+            assert page.evaluate("sessionStorage.length") == 0
+        pages[1].evaluate("link => { location.href = link }", tower.link)
+        for page in pages:
+            verdict(page, "Ready")

@@ -1,0 +1,277 @@
+"""What the page says when the service is away, full, draining, new or silent. It never looks live when it is not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import expect
+
+from idkmesh.control_tower import endpoints
+from idkmesh.events.retention import Retention
+from idkmesh.httpd.inspection import inspect_request
+from idkmesh.service_runtime import ServiceLimits
+from tests.ui.support import REFUSED, TOKEN, live, running, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pytest
+
+    from tests.ui.support import Tower, Watched
+
+AWAY = r"net::ERR_"
+HEAD = f"Host: 127.0.0.1:%d\r\nX-IDKMesh-UI-Token: {TOKEN}\r\n"
+
+
+@contextlib.contextmanager
+def request_held(tower: Tower, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hold one place of the service: an inspection that does not end."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(*arguments: Any) -> Any:
+        entered.set()
+        leave.wait(20)
+        return inspect_request(*arguments)
+
+    monkeypatch.setattr(endpoints, "inspect_request", hold)
+    head = f"POST /api/v1/inspect/http-request HTTP/1.1\r\n{HEAD % tower.port}"
+    body = "Content-Type: message/http\r\nContent-Length: 1\r\n\r\nG"
+    with socket.create_connection(("127.0.0.1", tower.port), timeout=10) as client:
+        client.sendall((head + body).encode())
+        try:
+            assert entered.wait(10)
+            yield
+        finally:
+            leave.set()
+            client.recv(65536)
+
+
+@contextlib.contextmanager
+def stream_held(tower: Tower) -> Iterator[None]:
+    """Hold one stream."""
+    with socket.create_connection(("127.0.0.1", tower.port), timeout=10) as client:
+        client.sendall(f"GET /api/v1/events/stream HTTP/1.1\r\n{HEAD % tower.port}\r\n".encode())
+        assert b" 200 " in client.recv(4096)
+        yield
+
+
+def test_overload(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CT-8.9: with every place taken the page says so, its figures turn grey with their age, and it recovers."""
+    watched.allow(REFUSED)
+    limits = ServiceLimits(max_concurrent_requests=1)
+    with running(tmp_path / "events.sqlite3", limits=limits) as tower:
+        page = watched.ready(tower)
+        with request_held(tower, monkeypatch):
+            verdict(page, "Overloaded")
+            message = page.locator(".message[data-kind=warn]")
+            expect(message).to_contain_text("Every place is taken.")
+            expect(message).to_contain_text(re.compile(r"Figures are [3-9] s old\."))
+            expect(page.locator("body")).to_have_attribute("data-stale", "")
+        verdict(page, "Ready")
+        expect(page.locator("body")).not_to_have_attribute("data-stale", "")
+        expect(message).to_have_count(0)
+        expect(page.locator(".refusals")).to_contain_text("overloaded503")
+
+
+def test_page_loads_although_one_place_is_all_there_is(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.1: the modules are loaded one after the other, so the page does not overload a small service itself."""
+    watched.allow(REFUSED)
+    with running(tmp_path / "events.sqlite3", limits=ServiceLimits(max_concurrent_requests=1)) as tower:
+        watched.ready(tower)
+        assert tower.server.usage().overloaded_total <= 3
+
+
+def test_restart_with_the_same_token(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.9: a restart is noticed and told; the stream goes on where it stopped, without loss or repeat."""
+    watched.allow(REFUSED, AWAY)
+    store = tmp_path / "events.sqlite3"
+    with running(store) as tower:
+        page = watched.ready(tower, "events")
+        live(page)
+        tower.emit("test.before", {})
+        expect(page.locator(".event")).to_have_count(3)
+        port = tower.port
+    expect(page.locator(".message[data-kind=bad]")).to_contain_text("No answer")
+    expect(page.locator(".live")).to_contain_text(re.compile("Stream lost|Service draining"))
+    with running(store, port=port) as tower:
+        live(page)
+        tower.emit("test.after", {})
+        expect(page.locator(".event").first).to_contain_text("test.after")
+        expect(page.locator(".message[data-kind=info]")).to_contain_text("The service was started again at")
+        shown = page.locator(".event .sequence").all_inner_texts()
+        assert shown == [f"#{number}" for number in range(len(shown), 0, -1)]
+        expect(page.locator(".event", has_text="Drain ended")).to_have_count(1)
+        page.get_by_role("button", name="Dismiss").click()
+        expect(page.locator(".message")).to_have_count(0)
+
+
+def test_store_replaced(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.9: after a restart on another store the old events go, it is said why, and the new ones are live."""
+    watched.allow(REFUSED, AWAY, "status of 400")
+    with running(tmp_path / "one.sqlite3") as tower:
+        page = watched.ready(tower, "events")
+        live(page)
+        tower.emit("test.old", {})
+        expect(page.locator(".event").first).to_contain_text("test.old")
+        port = tower.port
+    with running(tmp_path / "two.sqlite3", port=port) as tower:
+        live(page)
+        expect(page.locator(".message", has_text="The event store was replaced.")).to_have_count(1)
+        expect(page.locator(".event", has_text="test.old")).to_have_count(0)
+        tower.emit("test.new", {})
+        expect(page.locator(".event").first).to_contain_text("test.new")
+
+
+def test_position_given_up_by_retention(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.9: where the events after the page's position are gone, the gap is told and the stream begins anew."""
+    watched.allow(REFUSED, AWAY, "status of 410")
+    store = tmp_path / "events.sqlite3"
+    with running(store) as tower:
+        page = watched.ready(tower, "events")
+        live(page)
+        port = tower.port
+    verdict_gone = page.locator(".message[data-kind=bad]")
+    expect(verdict_gone).to_contain_text("No answer")
+    with running(store) as tower:
+        for number in range(300):
+            tower.emit("test.meanwhile", {"number": number})
+        deadline = time.monotonic() + 10
+        while tower.server.events.snapshot().newest < 300:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    with running(store, port=port, retention=Retention(event_retention_count=100)) as tower:
+        tower.emit("test.after", {})
+        expect(page.locator(".message", has_text="given up by retention")).to_have_count(1)
+        live(page)
+        expect(page.locator(".event", has_text="test.after")).to_have_count(1)
+
+
+def test_drain(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CT-8.9: a drain is told while it lasts, and the stream's end is called a drain."""
+    watched.allow(REFUSED, AWAY)
+    with running(tmp_path / "events.sqlite3") as tower:
+        page = watched.ready(tower, "events")
+        live(page)
+        with request_held(tower, monkeypatch):
+            tower.server.begin_drain()
+            expect(page.locator(".message[data-kind=warn]")).to_contain_text("Draining")
+            expect(page.locator(".live")).to_contain_text("Service draining")
+            page.goto(f"{tower.origin}/#/overview")
+            verdict(page, "Draining")
+            expect(page.locator(".probes")).to_have_text("AliveyesReadynoDrainingyes")
+
+
+def test_streams_are_all_taken(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.9: without a free stream the page says so, and is live soon after one is free, without a reload."""
+    watched.allow(REFUSED)
+    with running(tmp_path / "events.sqlite3", limits=ServiceLimits(max_sse_clients=1)) as tower:
+        with stream_held(tower):
+            page = watched.ready(tower, "events")
+            expect(page.locator(".live")).to_contain_text("No free stream. Every stream is taken.")
+            expect(page.locator(".message[data-kind=warn]")).to_contain_text("No free stream")
+            tower.emit("test.unseen", {})
+        freed = time.monotonic()
+        live(page)
+        assert time.monotonic() - freed < 30
+        expect(page.locator(".event").first).to_contain_text("test.unseen")
+        expect(page.locator(".message")).to_have_count(0)
+
+
+def test_lifetime_of_a_stream_is_no_fault(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.9: a stream that ends after its lifetime is opened again at once, with no word and no loss."""
+    limits = ServiceLimits(sse_max_stream=2, sse_heartbeat=0.5)
+    with running(tmp_path / "events.sqlite3", limits=limits) as tower:
+        page = watched.ready(tower, "events")
+        live(page)
+        page.evaluate("""() => {
+            window.said = [];
+            new MutationObserver(() => said.push(document.querySelector('.live').textContent))
+                .observe(document.querySelector('.live'), { childList: true, subtree: true, characterData: true });
+        }""")
+        deadline = time.monotonic() + 15
+        while tower.server.status()["operations"]["streams"]["opened_total"] < 3:
+            assert time.monotonic() < deadline
+            tower.emit("test.steady", {})
+            page.wait_for_timeout(100)
+        live(page)
+        assert set(page.evaluate("said")) <= {"Live"}
+        tower.emit("test.last", {})
+        expect(page.locator(".event").first).to_contain_text("test.last")
+        page.close()
+
+
+def test_silent_stream_is_given_up(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CT-8.9: after two missed heartbeats a stream counts as lost, and another is opened."""
+    with running(tmp_path / "events.sqlite3") as tower:
+        status = tower.server.status
+
+        def told() -> dict[str, Any]:
+            document = status()
+            document["operations"]["limits"]["sse_heartbeat_seconds"] = 0.5  # promised, and not kept
+            return document
+
+        page = watched.ready(tower, "events")
+        live(page)
+        opened = status()["operations"]["streams"]["opened_total"]
+        page.route("**/api/v1/status", lambda route: route.fulfill(json=told()))
+        for _ in range(2):
+            with page.expect_response("**/api/v1/status"):
+                pass
+        tower.emit("test.wake", {})
+        expect(page.locator(".live")).to_contain_text("Two heartbeats were missed")
+        page.unroute_all()
+        live(page)
+        assert status()["operations"]["streams"]["opened_total"] > opened
+        page.close()
+
+
+@contextlib.contextmanager
+def command(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the command itself, and give the process and the page's link."""
+    environment = os.environ | {"IDKMESH_CONTROL_TOWER_TOKEN": TOKEN, "IDKMESH_STORE": str(folder / "events.sqlite3")}
+    arguments = [sys.executable, "-m", "idkmesh", "control-tower", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process, process.stdout.readline().removeprefix("open ").strip()
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            process.wait(20)
+
+
+def test_stopped_service_turns_everything_grey(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.2: after two missed beats everything from the service is grey with its age; then it recovers."""
+    watched.allow(AWAY)
+    with command(tmp_path) as (process, link):
+        page = watched.open(link)
+        verdict(page, "Ready")
+        process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        expect(page.locator("body")).to_have_attribute("data-stale", "")
+        assert 1.4 < time.monotonic() - stopped < 4.5
+        expect(page.locator("#chip")).to_have_text(re.compile(r"^[3-9] s old$"))
+        assert "grayscale" in page.locator(".facts").evaluate("element => getComputedStyle(element).filter")
+        verdict(page, "No answer")
+        for route in ("events", "inspect", "api"):
+            page.evaluate("route => { location.hash = route }", f"#/{route}")
+            told = page.locator(".told").first
+            expect(told).to_be_attached()
+            assert "grayscale" in told.evaluate("element => getComputedStyle(element).filter")
+        process.send_signal(signal.SIGCONT)
+        page.evaluate("location.hash = '#/overview'")
+        verdict(page, "Ready")
+        expect(page.locator("body")).not_to_have_attribute("data-stale", "")
+        expect(page.locator("#chip")).to_have_text("Updated each second")
+        page.close()
