@@ -61,6 +61,21 @@ def test_only_the_leader_asks(watched: Watched, tower: Tower) -> None:
     assert 2 <= sum(url.endswith("/api/v1/status") for url in asked) <= 4
 
 
+def test_visible_tab_takes_over_from_a_hidden_one(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: browsers slow hidden tabs down, so a visible one takes the lead, and the stream goes on without loss."""
+    first = watched.ready(tower, "events")
+    second = watched.open(f"{tower.origin}/#/events")
+    live(second)
+    first.evaluate("Object.defineProperty(document, 'visibilityState', { get: () => 'hidden' })")
+    with second.expect_request("**/api/v1/status"):
+        tower.emit("test.handover", {})
+    for page in (first, second):
+        expect(page.locator(".event").first).to_contain_text("test.handover")
+        live(page)
+    until_streams(tower, second, 1)
+    assert tower.server.status()["operations"]["streams"]["opened_total"] == 2
+
+
 def test_token_leaves_the_address(watched: Watched, tower: Tower) -> None:
     """CT-8.7, CT-2.6: the token is in sessionStorage alone: not in the address, the history, the text, localStorage."""
     page = watched.ready(tower)

@@ -156,6 +156,31 @@ def test_position_given_up_by_retention(watched: Watched, tmp_path: Path) -> Non
         expect(page.locator(".event", has_text="test.after")).to_have_count(1)
 
 
+def test_any_other_refusal(watched: Watched, tower: Tower) -> None:
+    """CT-8.9: a refusal that the page does not know is shown with its status, code and message."""
+    watched.allow("status of 403")
+    page = watched.ready(tower)
+    error = {"code": "forbidden_host", "message": "This Host is not known."}
+    page.route("**/api/v1/status", lambda route: route.fulfill(status=403, json={"error": error}))
+    verdict(page, "Unexpected answer")
+    expect(page.locator("#explanation")).to_contain_text("answered 403 forbidden_host: This Host is not known.")
+    page.unroute_all()
+    verdict(page, "Ready")
+
+
+def test_not_ready_says_why(watched: Watched, tower: Tower) -> None:
+    """CT-8.3: a service that is not ready says what fails, and what to look at."""
+    watched.allow(REFUSED)
+    page = watched.ready(tower)
+    answer = {"status": "not_ready", "failing": ["event_store"], "warnings": []}
+    page.route("**/readyz", lambda route: route.fulfill(status=503, json=answer))
+    verdict(page, "Not ready")
+    expect(page.locator(".why")).to_contain_text("event_store fails. The event store takes no events.")
+    expect(page.locator(".probes")).to_have_text("AliveyesReadynoDrainingno")
+    page.unroute_all()
+    verdict(page, "Ready")
+
+
 def test_drain(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CT-8.9: a drain is told while it lasts, and the stream's end is called a drain."""
     watched.allow(REFUSED, AWAY)

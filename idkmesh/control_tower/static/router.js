@@ -13,7 +13,13 @@ export class Router {
     this.#pages = pages;
     this.#root = root;
     this.#nav = nav;
-    nav.append(el("ul", {}, ...pages.map(({ name, title }) => el("li", {}, el("a", { href: `#/${name}` }, title)))));
+    nav.append(
+      el(
+        "ul",
+        {},
+        ...pages.map(({ name, title }) => el("li", {}, el("a", { href: `#/${name}`, dataset: { title } }, title))),
+      ),
+    );
   }
 
   get view() {

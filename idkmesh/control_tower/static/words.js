@@ -32,15 +32,16 @@ export const STATES = {
   unexpected: ["Unexpected answer", "bad", "Something answers at this address, and not as this service does."],
 };
 
-// What readiness says fails or is to be warned of.
+// What readiness names: [when it fails, when it warns].
 const CONDITIONS = {
-  event_store:
-    "The event store takes no events. Look at the disk: is it full, is the file writable? It is tried again by itself.",
-  event_store_replaced: "The event store was damaged and put aside. A new one has begun.",
+  event_store: [
+    "The event store takes no events. Look at the disk: is it full, is the file writable? It tries again by itself.",
+    "The event store was damaged and put aside whole. A new one has begun; the log says where the old one is.",
+  ],
 };
 
-export function condition(name) {
-  return CONDITIONS[name] ?? "The log of the service says more.";
+export function condition(name, fails) {
+  return CONDITIONS[name]?.[fails ? 0 : 1] ?? "The log of the service says more.";
 }
 
 // Why the stream waits, by the code of the answer or a reason of our own: [short, what happened and what to do].

@@ -71,10 +71,10 @@ function shown(response, text, first, whole, endless) {
       el("strong", {}, `${response.status} ${response.statusText}`),
       el("span.note", {}, `${took}, ${bytes(size)}`),
     ),
-    el("h3", {}, "Fields"),
-    block(visible(fields), "Fields of the answer"),
     el("h3", {}, endless ? "First bytes" : "Body"),
     text ? block(body(text), "Body of the answer") : el("p.note", {}, "Empty."),
+    el("h3", {}, "Fields"),
+    block(visible(fields), "Fields of the answer"),
   ];
 }
 

@@ -23,7 +23,7 @@ function open(root) {
       {},
       "Copied commands read the token from ",
       el("code", {}, "$IDKMESH_CONTROL_TOWER_TOKEN"),
-      ". It stands in the link that the command printed.",
+      ": it stands in the printed link.",
     ),
     list,
   );
@@ -123,7 +123,7 @@ class Trial {
     const form = el(
       "form.trial",
       { onsubmit: (event) => this.#ask(event, button) },
-      ...parameters.map((one) => this.#field(one)),
+      parameters.length > 0 ? el("div.parameters", {}, ...parameters.map((one) => this.#field(one))) : null,
     );
     form.append(
       el(

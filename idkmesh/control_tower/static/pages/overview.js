@@ -122,8 +122,8 @@ class Verdict {
   #showWhy() {
     const { failing = [], warnings = [] } = state.ready ?? {};
     const said = [
-      ...failing.map((name) => `${name} fails. ${condition(name)}`),
-      ...warnings.map((name) => `${name} warns. ${condition(name)}`),
+      ...failing.map((name) => `${name} fails. ${condition(name, true)}`),
+      ...warnings.map((name) => `${name} warns. ${condition(name, false)}`),
     ].map(visible);
     this.#why.hidden = said.length === 0;
     if (said.join("\n") !== [...this.#why.children].map((item) => item.textContent).join("\n")) {

@@ -124,6 +124,14 @@ export function showRefusals(body, rows) {
     setText(row.cells[0].lastElementChild, String(status));
     setText(row.cells[1], number(total));
     setText(row.cells[2].firstElementChild, meaning);
-    setText(row.cells[2].lastElementChild, remedy);
+    showWords(row.cells[2].lastElementChild, remedy);
   });
+}
+
+// A sentence whose `code` stands between backticks.
+function showWords(target, text) {
+  if (target.dataset.text !== text) {
+    target.dataset.text = text;
+    target.replaceChildren(...text.split("`").map((part, index) => (index % 2 ? el("code", {}, part) : part)));
+  }
 }

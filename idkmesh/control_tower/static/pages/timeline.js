@@ -15,6 +15,7 @@ export class Timeline {
   #folds = new Map(); // id of the oldest of a burst: the row that stands for the rest
   #hours = new Map(); // title: section
   #open = new Set(); // bursts that were unfolded, by the id of their oldest event
+  #newest = Infinity; // the sequence of the newest event when it was last shown: later ones are new to the eye
   #changed;
 
   constructor(changed) {
@@ -45,6 +46,7 @@ export class Timeline {
       hours.map((hour) => this.#hour(hour, used)),
     );
     this.#forget(used);
+    this.#newest = events.length > 0 ? sequence(events[0]) : this.#newest;
     return covered;
   }
 
@@ -72,6 +74,7 @@ export class Timeline {
     let item = this.#rows.get(event.id);
     if (!item) {
       item = el("li", {}, row(event));
+      item.firstElementChild.classList.toggle("fresh", sequence(event) > this.#newest);
       this.#rows.set(event.id, item);
     }
     const link = item.firstElementChild;

@@ -1,0 +1,174 @@
+"""Takes the pictures of ``docs/images/``: a real control tower, to which real things happen, in a real browser."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from playwright.sync_api import expect, sync_playwright
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Page, ViewportSize
+
+DIRECTORY = Path(__file__).parents[2] / "docs" / "images"
+TOKEN = "the-token-of-the-pictures-0123456789"  # noqa: S105  it opens a service that lives for a minute
+PLACES = 4
+WIDE: ViewportSize = {"width": 1280, "height": 800}
+NARROW: ViewportSize = {"width": 360, "height": 740}
+MOST_BYTES = 150_000
+
+
+@contextlib.contextmanager
+def control_tower(folder: Path) -> Iterator[str]:
+    """Run the command with a store in ``folder``, and give its origin."""
+    environment = os.environ | {"IDKMESH_CONTROL_TOWER_TOKEN": TOKEN}
+    command = [
+        sys.executable,
+        "-m",
+        "idkmesh",
+        "control-tower",
+        "--port",
+        "0",
+        "--store",
+        str(folder / "events.sqlite3"),
+    ]
+    limits = ["--max-concurrent-requests", str(PLACES)]
+    with subprocess.Popen([*command, *limits], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process.stdout.readline().split()[-1] if process.stdout else ""
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def ask(origin: str, line: str, body: bytes = b"", token: str = TOKEN) -> bytes:
+    """Send one request and return the first line of the answer."""
+    host = origin.removeprefix("http://")
+    name, _, port = host.rpartition(":")
+    kind = f"Content-Type: message/http\r\nContent-Length: {len(body)}\r\n" if body else ""
+    head = f"{line} HTTP/1.1\r\nHost: {host}\r\nX-IDKMesh-UI-Token: {token}\r\n{kind}\r\n"
+    with socket.create_connection((name, int(port)), timeout=10) as client:
+        client.sendall(head.encode() + body)
+        answer = client.makefile("rb").readline()
+        while client.recv(65536):
+            pass
+    return answer
+
+
+def be_busy(origin: str, ended: threading.Event) -> None:
+    """Ask now and then, as a few programs would."""
+    while not ended.wait(0.05):
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                ask(origin, "GET /api/v1/openapi.json")
+
+
+def overload(origin: str) -> None:
+    """Ask for more at once than there are places, until a request is refused for it."""
+    refused = threading.Event()
+    body = b"GET / HTTP/1.1\r\nHost: a\r\n" + b"".join(b"X-%d: y\r\n" % number for number in range(90)) + b"\r\n"
+
+    def press() -> None:
+        for _ in range(200):
+            with contextlib.suppress(OSError):
+                if b" 503 " in ask(origin, "POST /api/v1/inspect/http-request", body):
+                    refused.set()
+            if refused.is_set():
+                return
+
+    clients = [threading.Thread(target=press) for _ in range(8 * PLACES)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+
+
+def happen(origin: str) -> None:
+    """Do what leaves refusals and events."""
+    for line in ("GET /nowhere", "GET /api/v1/nothing", "DELETE /api/v1/status", "GET /api/v1/events?limit=0"):
+        ask(origin, line)
+    ask(origin, "GET /api/v1/status", token="x" * 40)
+    overload(origin)
+
+
+def pictures(page: Page, origin: str, scheme: str) -> None:
+    """Take each page."""
+    page.goto(f"{origin}/#/overview")
+    take(page, f"overview-{scheme}")
+    page.goto(f"{origin}/#/events")
+    page.locator(".event", has_text="Limit met").first.click()
+    expect(page.get_by_role("complementary")).to_contain_text("datadigest")
+    take(page, f"events-{scheme}")
+    page.goto(f"{origin}/#/inspect")
+    page.get_by_role("button", name="Two hosts").click()
+    expect(page.locator("#offending")).to_be_visible()
+    take(page, f"inspect-{scheme}")
+    page.goto(f"{origin}/#/api")
+    page.locator("summary", has_text="/api/v1/events/stream").click()
+    page.locator(".trial").get_by_role("button", name="Ask now").click()
+    expect(page.locator(".outcome")).to_be_visible()
+    take(page, f"api-{scheme}")
+
+
+def take(page: Page, name: str) -> None:
+    """Write one picture of what the window shows."""
+    page.mouse.move(0, 0)
+    path = DIRECTORY / f"{name}.png"
+    page.screenshot(path=path, animations="disabled")
+    size = path.stat().st_size
+    print(f"{path.name}: {size:,} bytes")
+    if size > MOST_BYTES:
+        sys.exit(f"{path.name} is larger than {MOST_BYTES:,} bytes")
+
+
+def main() -> None:
+    """Write all pictures."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.exit("screenshots: needs a chromium: on Debian, apt-get install chromium")
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    ended = threading.Event()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        control_tower(Path(folder)) as origin,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        busy = threading.Thread(target=be_busy, args=(origin, ended))
+        busy.start()
+        try:
+            for scheme in ("light", "dark"):
+                context = browser.new_context(viewport=WIDE, color_scheme="dark" if scheme == "dark" else "light")
+                page = context.new_page()
+                page.goto(f"{origin}/#token={TOKEN}")
+                expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
+                happen(origin)
+                expect(page.locator(".latest")).to_contain_text("Limit free again", timeout=30_000)
+                page.wait_for_timeout(40_000)  # a history to look at
+                pictures(page, origin, scheme)
+                context.close()
+            context = browser.new_context(viewport=NARROW, color_scheme="light")
+            page = context.new_page()
+            page.goto(f"{origin}/#token={TOKEN}")
+            expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
+            page.wait_for_timeout(10_000)
+            take(page, "overview-narrow")
+            context.close()
+        finally:
+            ended.set()
+            busy.join()
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()
