@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -65,6 +66,8 @@ def print_events(query: Query, limit: int) -> int:
 
 def follow_events(query: Query) -> int:
     """Print what is committed from now on, or from a position on, until interrupted, which is 0."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is for what a shell starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if query.after is None:
             epoch, batch = _read(query, None, 1, descending=True)
