@@ -32,7 +32,7 @@ broken line
     ("path", "kind"),
     [
         ("/", "ext4"),
-        ("/home/me/events.sqlite3", "ext4"),
+        ("/var/lib/x/events.sqlite3", "ext4"),
         ("/srv", "nfs4"),
         ("/srv/events.sqlite3", "nfs4"),
         ("/srvx/events.sqlite3", "ext4"),
