@@ -19,16 +19,16 @@ const router = new Router(PAGES, main, document.getElementById("nav"));
 
 function show() {
   router.show(state.service === "locked" ? (root) => lockedView(root, unlocked) : null);
+  showShell(router.title, main.dataset.page);
 }
 
 function update() {
-  const locked = state.service === "locked";
-  if (locked !== (main.dataset.page === "locked")) {
+  if ((state.service === "locked") !== (main.dataset.page === "locked")) {
     show();
-  } else {
-    router.view.update();
+    return;
   }
-  showShell(router.title);
+  router.view.update();
+  showShell(router.title, main.dataset.page);
 }
 
 function goTo(name) {

@@ -11,12 +11,12 @@ const banner = document.getElementById("banner");
 const messages = new Map(); // key: element
 const CALM = new Set(["connecting", "ready", "locked"]);
 
-export function showShell(title) {
+export function showShell(title, page) {
   const stale = isStale();
   document.body.toggleAttribute("data-stale", stale);
   document.title = `${title} \u00b7 ${STATES[state.service][0]} \u00b7 IDKMesh control tower`;
   showChip(stale);
-  showBanner(stale);
+  showBanner(stale, page === "overview");
 }
 
 function showChip(stale) {
@@ -31,11 +31,11 @@ function showChip(stale) {
   setText(chip.lastElementChild, stale ? `${duration((age ?? 0) / 1000)} old` : "Updated each second");
 }
 
-// A line for each thing that is wrong or has happened. Live, so only words that stay are in the line itself.
-function showBanner(stale) {
+// A line for each thing that is wrong or has happened. The overview has the verdict itself, larger.
+function showBanner(stale, onOverview) {
   const lines = [];
   const [verdict, kind, words] = STATES[state.service];
-  if (!CALM.has(state.service)) {
+  if (!CALM.has(state.service) && !onOverview) {
     lines.push(["service", kind, verdict, state.words || words]);
   }
   const age = statusAge();

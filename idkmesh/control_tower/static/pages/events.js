@@ -6,7 +6,7 @@
 import { el, setAttribute, setText, sign } from "../dom.js";
 import { feed, loadOlder, MOST, sequence } from "../feed.js";
 import { count, duration, number, visible } from "../format.js";
-import { STALE, state } from "../state.js";
+import { isStale, STALE, state } from "../state.js";
 import { streamWords } from "../words.js";
 import { EventDetail } from "./event_detail.js";
 import { Timeline } from "./timeline.js";
@@ -133,7 +133,7 @@ class EventsView {
     const waits = waiting < 0 ? feed.events.length : waiting;
     const [short, long] = streamWords(state.stream);
     const live = state.stream.phase === "live";
-    const kind = paused ? "idle" : live ? "good" : "warn";
+    const kind = paused ? "idle" : live && !isStale() ? "good" : "warn";
     if (this.#live.dataset.kind !== kind) {
       this.#live.dataset.kind = kind;
       this.#live.replaceChildren(sign(kind), el("span"));
@@ -141,7 +141,9 @@ class EventsView {
     const age = performance.now() - Math.max(state.stream.at, feed.loadedAt);
     const old = !live && feed.loaded && age > STALE;
     this.#list.toggleAttribute("data-stale", old);
-    const words = live ? short : `${short}. ${long}${old ? ` Shown as of ${duration(age / 1000)} ago.` : ""}`;
+    const silent = live && isStale(); // open, as far as anybody knows
+    const asOf = old ? ` Shown as of ${duration(age / 1000)} ago.` : "";
+    const words = silent ? "No answer" : live ? short : `${short}. ${long}${asOf}`;
     setText(this.#live.lastElementChild, paused ? `Paused, ${count(waits, "event waits", "events wait")}` : words);
     setText(this.#pause, paused ? "Go on" : "Pause");
     setAttribute(this.#pause, "aria-pressed", String(paused));
