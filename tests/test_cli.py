@@ -110,7 +110,7 @@ def test_version_and_help() -> None:
     assert idkmesh("--version") == (0, f"idkmesh {__version__}\n", "")
     code, text, errors = idkmesh("--help")
     assert (code, errors) == (0, "")
-    for name in ("control-tower", "serve", "inspect-request"):
+    for name in ("control-tower", "serve", "inspect-request", "events"):
         assert name in text
         assert idkmesh(name, "--help")[0] == 0
 
@@ -133,6 +133,10 @@ def test_every_limit_has_a_flag(command: str) -> None:
         ("control-tower", "--request", "1"),
         ("serve",),
         ("inspect-request",),
+        ("events",),
+        ("events", "nothing"),
+        ("events", "list", "--lim", "1"),
+        ("events", "follow", "--limit", "1"),
     ],
 )
 def test_wrong_usage_is_one_line_and_2(arguments: tuple[str, ...]) -> None:

@@ -19,6 +19,7 @@ import selectors
 import socket
 import stat
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -149,13 +150,14 @@ def new_bell(folder: Path) -> Bell:
 class FifoBell:
     """A bell with a name in the folder."""
 
-    __slots__ = ("_descriptor", "_path", "_selector", "name")
+    __slots__ = ("_descriptor", "_lock", "_path", "_selector", "name")
 
     def __init__(self, folder: Path) -> None:
         for left in folder.glob(".*"):  # of processes that died here; the lock is ours
             with contextlib.suppress(OSError):
                 left.unlink()
         self.name: str | None = secrets.token_hex(8)
+        self._lock = threading.Lock()  # so that nobody rings at a number that is somebody else's by now
         self._path = folder / self.name
         hidden = folder / f".{self.name}"
         os.mkfifo(hidden, 0o600)
@@ -167,7 +169,7 @@ class FifoBell:
 
     def ring(self) -> None:
         """Wake the thread."""
-        with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits
+        with self._lock, contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits
             os.write(self._descriptor, OWN)
 
     def wait(self, timeout: float | None) -> bool:
@@ -184,7 +186,8 @@ class FifoBell:
         with contextlib.suppress(OSError):
             self._path.unlink()
         self._selector.close()
-        descriptor, self._descriptor = self._descriptor, -1  # never a number that somebody else gets next
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 

@@ -40,11 +40,20 @@ def read_batch(
         f"SELECT {_COLUMNS} FROM event WHERE sequence {sign} ?{conditions} "  # noqa: S608  made of constants alone
         f"ORDER BY sequence {order} LIMIT ?"
     )
-    values = [wanted[name] for name in FILTERS if name in wanted]
+    values = [_bound(wanted[name]) for name in FILTERS if name in wanted]
     rows = connection.execute(statement, (after, *values, limit)).fetchall()
     events = [_stored(row, epoch, path) for row in rows]
     end = floor if descending else max(after, newest)
     return Batch(events, events[-1].sequence if len(events) == limit else end, floor, newest)
+
+
+def _bound(value: str) -> str | bytes:
+    """Return a value as SQLite takes it. What is no text, an argument in another encoding, equals none as bytes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+    return value
 
 
 def first_young(connection: sqlite3.Connection, window: int, newest: int, oldest: datetime) -> int | None:

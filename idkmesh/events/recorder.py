@@ -134,8 +134,10 @@ class EventRecorder:
         store = self._store
         try:
             return store.read(after, limit, wanted, descending=descending)
-        except (StoreDamagedError, StoreMovedError) as error:
-            if store is self._store:
+        except StoreError as error:
+            if store is not self._store:  # it was replaced, and closed, meanwhile
+                return self._store.read(after, limit, wanted, descending=descending)
+            if isinstance(error, StoreDamagedError | StoreMovedError):
                 self._trouble = error
                 self._bell.ring()
             raise
@@ -311,7 +313,11 @@ class EventRecorder:
         store = self._opened(old.path, damage)
         store.bell = self._bell.name
         self._replaced_at = now
-        bounds = store.bounds()
+        try:
+            bounds = store.bounds()
+        except StoreError:
+            store.close()
+            raise
         self._store, self._trouble = store, None
         self._bounds = (store.epoch, *bounds)
         old.close()  # after the renaming: see the laws of `opening`

@@ -143,6 +143,7 @@ class EventStore:
 
     def tidy(self) -> None:
         """Truncate the write-ahead log if it is too long and nobody reads from it (EV-2.10)."""
+        self._refuse_child()
         with self._writing, told(self.path):
             self._truncate(self._connection(), LOG_LIMIT_BYTES)
 

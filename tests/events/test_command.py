@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -14,12 +15,16 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh.cli import add_event_flags, event_flags
+from idkmesh.commands import event_settings
+from idkmesh.console import CommandError
 from idkmesh.events.opening import _put_aside
 from idkmesh.events.place import BESIDE, beside
+from idkmesh.events.retention import Retention
 from idkmesh.events_command import Query, _follow
 from tests.events.support import NOW, PATIENCE, ROOT, event, events, opened, until
 from tests.test_cli import COMMAND, environment, idkmesh, one_line
@@ -83,6 +88,7 @@ def test_filters(path: Path) -> None:
     assert listed(path, "--type", "t1", "--limit", "2") == [295, 298]
     assert listed(path, "--type", "t1", "--source", "/0", "--limit", "2") == [292, 298]
     assert listed(path, "--subject", "y") == []
+    assert listed(path, "--subject", os.fsdecode(b"\xff")) == [], "what is no text is no event's"
 
 
 def test_lines_for_people(path: Path) -> None:
@@ -120,6 +126,32 @@ def test_the_place(path: Path) -> None:
     assert '{"number": 2}' in idkmesh("events", "list", "--store", str(own), IDKMESH_STORE=str(path))[1]
     code, _, errors = idkmesh("events", "list", "--store", "", IDKMESH_STORE=str(path))
     assert (code, one_line(errors)) == (2, True)
+
+
+def test_settings_of_a_service(path: Path) -> None:
+    """EV-2.4, EV-2.13: flags win over variables; a wrong value is one line that names where it stands."""
+    parser = argparse.ArgumentParser()
+    add_event_flags(parser)
+    flags = event_flags(parser.parse_args(["--event-retention-count", "200"]))
+    environ = {"IDKMESH_STORE": str(path), "IDKMESH_EVENT_RETENTION_COUNT": "300", "IDKMESH_EVENT_RETENTION_AGE": "61"}
+    retention = Retention(event_retention_count=200, event_retention_age=61.0)
+    assert event_settings(flags, environ) == (path, retention)
+    assert event_settings(flags | {"store": "x"}, environ)[0] == Path("x")
+    with pytest.raises(CommandError, match=r"^IDKMESH_EVENT_RETENTION_AGE: 'x' is refused") as refusal:
+        event_settings(flags, environ | {"IDKMESH_EVENT_RETENTION_AGE": "x"})
+    assert refusal.value.exit_code == 2
+
+
+def test_no_variable_is_a_slip() -> None:
+    """EV-2.13: the variables of events are settings to every command that warns of slips."""
+    request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+    known: dict[str, Any] = {
+        "IDKMESH_STORE": "x",
+        "IDKMESH_EVENT_RETENTION_COUNT": "200",
+        "IDKMESH_EVENT_RETENTION_AGE": "60",
+    }
+    assert idkmesh("inspect-request", "-", stdin=request, **known)[2] == ""
+    assert "IDKMESH_STORES is no setting" in idkmesh("inspect-request", "-", stdin=request, IDKMESH_STORES="x")[2]
 
 
 # --- what cannot be ------------------------------------------------------------------------------------------------
@@ -229,7 +261,9 @@ def read_as(path: Path, *, nobody: bool) -> tuple[int, str, str]:
     who = pwd.getpwnam("nobody")
     arguments = [str(who.pw_uid) if nobody else "", str(who.pw_gid), str(path)]
     command = [*COMMAND[:1], "-c", READ, str(ROOT), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment(), check=False)
+    # Another user cannot write what measures the suite's coverage, and would complain of that.
+    env = {name: value for name, value in environment().items() if not name.startswith("COVERAGE")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=env, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -166,7 +166,7 @@ def test_the_default_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a b", "ü?#%41", "a'b\"c", "-x", "file:x?mode=memory"])
+@pytest.mark.parametrize("name", ["a b", "ü?#%41", "a'b\"c", "-x", "file:x?mode=memory", os.fsdecode(b"a\xff")])
 def test_odd_names(tmp_path: Path, name: str) -> None:
     """EV-2.13: a name is a name, whatever a URI would make of it."""
     path = tmp_path / name / name

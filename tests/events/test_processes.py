@@ -203,6 +203,27 @@ def test_killed_two_hundred_times(path: Path) -> None:
     assert quick_check(path) == "ok"
 
 
+def test_killed_while_it_brings_a_store_up(path: Path) -> None:
+    """EV-2.6: the steps to a newer version are one transaction: killed among them, the store is what it was."""
+    program = """
+import contextlib, os
+from pathlib import Path
+from idkmesh.events.opening import connect
+from idkmesh.events.schema import MIGRATIONS, bring_up
+connection = connect(Path(sys.argv[1]), "mode=rw")
+connection.create_function("die", 0, lambda: os.kill(os.getpid(), 9))
+connection.execute("BEGIN IMMEDIATE")
+steps = ["CREATE TABLE more (x)", "INSERT INTO more SELECT data FROM event", "DROP TABLE meta", "SELECT die()"]
+bring_up(connection, migrations=[*MIGRATIONS, steps])
+"""
+    with opened(path) as store:
+        store.append(events(3))
+        epoch = store.epoch
+    assert subprocess.run(python(program, path), check=False, timeout=60).returncode == -9
+    with opened(path) as store:
+        assert (store.epoch, store.bounds(), store.opened.notes) == (epoch, (0, 3), ())
+
+
 # --- threads and forks ---------------------------------------------------------------------------------------------
 
 
