@@ -248,11 +248,12 @@ READ = """
 import contextlib, io, os, sys
 sys.path.insert(0, sys.argv[1])
 from idkmesh.cli import main
-with contextlib.redirect_stderr(io.StringIO()):
-    main(["events", "list", "--store", "/nowhere"])  # imports all that another user may have no right to read
+command = ["events", "list", "--json", "--store", sys.argv[4]]
+with contextlib.redirect_stdout(io.StringIO()):
+    main(command)  # imports all that another user may have no right to read
 if sys.argv[2]:
     os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[2]))
-sys.exit(main(["events", "list", "--json", "--store", sys.argv[4]]))
+sys.exit(main(command))
 """
 
 
