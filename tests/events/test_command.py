@@ -56,7 +56,7 @@ def refused(path: Path, *arguments: str, command: str = "list", code: int) -> st
 
 
 def listing(folder: Path) -> str:
-    return subprocess.run(["ls", "-lnRa", str(folder)], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(["ls", "-lnRA", str(folder)], check=True, capture_output=True, text=True).stdout
 
 
 # --- list ----------------------------------------------------------------------------------------------------------
