@@ -121,6 +121,23 @@ def test_wrong_token_is_forgotten(watched: Watched, tower: Tower) -> None:
     assert page.evaluate("sessionStorage.length") == 0
 
 
+def test_accepted_token_replaces_another_one(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: a tab that still has an old token takes the one that the service has accepted."""
+    watched.allow(REFUSED)
+    first = watched.ready(tower)
+    old = watched.open(tower.origin)
+    verdict(old, "Ready")
+    old.evaluate("token => Object.keys(sessionStorage).forEach(key => sessionStorage.setItem(key, token))", OTHER_TOKEN)
+    first.reload()
+    verdict(first, "Ready")
+    old.bring_to_front()
+    expect(old.locator("#chip")).to_have_text("Updated each second")
+    deadline = time.monotonic() + WAIT / 1000
+    while old.evaluate("Object.values(sessionStorage)") != [TOKEN]:
+        assert time.monotonic() < deadline
+        old.wait_for_timeout(50)
+
+
 def test_another_token_after_a_restart(watched: Watched, tmp_path: Path) -> None:
     """CT-8.7, CT-8.9: after a restart with another token all tabs ask; one new link opens them all."""
     watched.allow(REFUSED, r"Failed to load resource: net::ERR_")

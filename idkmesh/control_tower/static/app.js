@@ -72,7 +72,7 @@ document.addEventListener("visibilitychange", () => document.visibilityState ===
 
 show();
 onChange(update);
-onFeed(update);
+onFeed(() => change({})); // drawn with all else: a fault in a picture must not look like a broken stream
 listen(keys);
 setInterval(() => change({}), TICK);
 update();

@@ -57,8 +57,8 @@ export function dayAndHour(text, now = new Date()) {
   }
   const midnight = (day) => new Date(day.getFullYear(), day.getMonth(), day.getDate()).getTime();
   const days = Math.round((midnight(now) - midnight(date)) / 86_400_000);
-  const written = date.toLocaleDateString("en", { weekday: "long", day: "numeric", month: "long", year: "numeric" });
-  const day = { 0: "Today", 1: "Yesterday" }[days] ?? written;
+  const form = { weekday: "long", day: "numeric", month: "long", year: "numeric" };
+  const day = { 0: "Today", 1: "Yesterday" }[days] ?? date.toLocaleDateString("en", form);
   return `${day}, ${two(date.getHours())}:00 to ${two((date.getHours() + 1) % 24)}:00`;
 }
 

@@ -13,6 +13,7 @@ import { Tabs } from "./tabs.js";
 
 let poll = null;
 let stream = null;
+let proven = ""; // the token that the service has accepted
 
 const tabs = new Tabs({
   lead() {
@@ -83,10 +84,8 @@ function heard(message) {
     share();
   } else if (kind === "token?" && token() && state.service !== "locked") {
     tabs.send({ kind: "token", token: token() });
-  } else if (kind === "token" && isToken(message.token) && !token()) {
-    keep(message.token);
-    change({ service: "connecting", words: "" });
-    connect();
+  } else if (kind === "token" && isToken(message.token)) {
+    given(message);
   } else if (kind === "forget" && forget(message.sent)) {
     tabs.withdraw();
     clear();
@@ -98,6 +97,18 @@ function heard(message) {
     addNote(message.id, message.text);
   } else if (kind === "reload") {
     setPosition(message.position || lastPosition());
+    load();
+  }
+}
+
+// Another tab has a token: taken where there is none, or where the service has accepted it and ours is another.
+function given(message) {
+  if (!token()) {
+    keep(message.token);
+    change({ service: "connecting", words: "" });
+    connect();
+  } else if (message.proven && message.token !== token()) {
+    keep(message.token);
     load();
   }
 }
@@ -139,6 +150,10 @@ function learned({ service, words, status, ready, alive, sent }) {
   if (service === "locked") {
     toAll({ kind: "forget", sent });
     return;
+  }
+  if (status && sent !== proven) {
+    proven = sent;
+    tabs.send({ kind: "token", token: sent, proven: true });
   }
   const before = state.status;
   const back = status && !["ready", "not_ready"].includes(state.service);

@@ -29,11 +29,11 @@ export class EventStream {
 
   async run() {
     while (!this.#stopped) {
-      const { why, words = "", asked = 0, longest, at = false } = await this.#once();
+      const { why, words = "", asked = 0, longest, normal = false } = await this.#once();
       if (this.#stopped) {
         return;
       }
-      if (at) {
+      if (normal) {
         this.#tries = 0;
         continue; // it lived its time: no fault, and nothing to tell
       }
@@ -123,7 +123,7 @@ export class EventStream {
     if (draining) {
       return { why: "shutting_down", longest: PATIENT };
     }
-    return { why: "lost", at: performance.now() - opened > QUIET };
+    return { why: "lost", normal: performance.now() - opened > QUIET };
   }
 
   async #refused(response, sent) {

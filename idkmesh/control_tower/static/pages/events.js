@@ -44,6 +44,8 @@ class EventsView {
   #limit = ROWS;
   #covered = 0;
   #matching = [];
+  #searched = ""; // the text that #found is about
+  #found = new WeakMap(); // event: whether it has that text
 
   constructor(root, rest) {
     const fields = CHOICES.map(([key, name]) =>
@@ -100,9 +102,20 @@ class EventsView {
   #filter() {
     const wanted = [...this.#choices].filter(([, select]) => select.value !== "");
     const text = this.#text.value.trim().toLowerCase();
+    if (text !== this.#searched) {
+      this.#searched = text;
+      this.#found = new WeakMap();
+    }
     return (event) =>
-      wanted.every(([key, select]) => (event[key] ?? "\u2014") === select.value) &&
-      (text === "" || JSON.stringify(event).toLowerCase().includes(text));
+      wanted.every(([key, select]) => (event[key] ?? "\u2014") === select.value) && (text === "" || this.#has(event));
+  }
+
+  // Whether the text stands in an event. An event may be long, so each is read once for a text.
+  #has(event) {
+    if (!this.#found.has(event)) {
+      this.#found.set(event, JSON.stringify(event).toLowerCase().includes(this.#searched));
+    }
+    return this.#found.get(event);
   }
 
   #fillChoices() {

@@ -152,8 +152,11 @@ function row(event) {
 // Neighbours of one hour with the same type, source and subject.
 function bursts(events) {
   const found = [];
+  const hours = new Map(); // by the minute: a date is written slowly
   for (const event of events) {
-    const hour = dayAndHour(event.time);
+    const minute = String(event.time).slice(0, 16);
+    const hour = hours.get(minute) ?? dayAndHour(event.time);
+    hours.set(minute, hour);
     const kind = JSON.stringify([hour, event.type, event.source, event.subject]);
     if (found.at(-1)?.kind === kind) {
       found.at(-1).events.push(event);
