@@ -19,8 +19,6 @@ from idkmesh.control_tower.security import SessionGuard, checked_token, loopback
 from idkmesh.events.retention import Retention
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
-from idkmesh.httpd.server import TURN_SECONDS
-from idkmesh.httpd.stream_hub import StreamStatistics
 from idkmesh.service_runtime import ServiceIdentity, limits_document
 from idkmesh.serving import port_written, run, url_host
 
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from idkmesh.httpd.application import Application
+    from idkmesh.httpd.front import Front
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
 
@@ -93,17 +92,18 @@ class ControlTowerServer(BoundedHTTPServer):
         started = {"address": self.server_name, "port": self.server_port, "version": __version__}
         self._feed.observe("server.started", started)
 
-    def serve_forever(self, poll_interval: float = TURN_SECONDS) -> None:
-        """Serve as the base class does, and write events meanwhile."""
+    def _make_front(self) -> Front:
+        """Begin to write events with the first loop: it is made once, whatever serves."""
         self._feed.start()
-        super().serve_forever(poll_interval)
+        return super()._make_front()
 
     def server_close(self) -> None:
         """Drain, close, and write the events that are left (EV-3.3)."""
         try:
             super().server_close()
         finally:
-            self._feed.close()
+            if self._closed:  # the base class refuses the call in a handler
+                self._feed.close()
 
     @property
     def events(self) -> EventFeed:
@@ -128,7 +128,7 @@ class ControlTowerServer(BoundedHTTPServer):
             uptime=self._clock.monotonic() - self._started,
         )
         records = Records(
-            streams=self.stream_statistics() or StreamStatistics(),
+            streams=self.stream_statistics(),
             refusals=self.refusals(),
             events=self._feed.snapshot(),
         )

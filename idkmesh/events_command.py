@@ -52,13 +52,13 @@ def print_events(query: Query, limit: int) -> int:
         position = _begin(query, query.after)
         events = []
         while len(events) < limit:
-            size = min(MAX_BATCH, limit - len(events))
-            epoch, batch = _read(query, position.sequence, size)
-            _refuse_epoch(query, position, epoch)
+            batch = _read(query, position.sequence, min(MAX_BATCH, limit - len(events)))
+            _refuse_epoch(query, position, batch.epoch)
+            _tell_gap(position.sequence, batch)
             events += batch.events
-            if len(batch.events) < size:
-                break
             position = position._replace(sequence=batch.position)
+            if position.sequence >= batch.newest:
+                break
     for event in events:
         console.say(_line(event, as_json=query.as_json))
     return 0
@@ -70,8 +70,8 @@ def follow_events(query: Query) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if query.after is None:
-            epoch, batch = _read(query, None, 1, descending=True)
-            position = batch.newest
+            batch = _read(query, None, 1, descending=True)
+            epoch, position = batch.epoch, batch.newest
         else:
             epoch, position = _begin(query, query.after)
         _follow(query, epoch, position)
@@ -83,39 +83,43 @@ def _follow(query: Query, epoch: str, position: int) -> NoReturn:
     seen_at = time.monotonic()
     while True:
         try:
-            current, batch = _read(query, position, MAX_BATCH)
+            batch = _read(query, position, MAX_BATCH)
         except CommandError as error:
             if not isinstance(error.__cause__, StoreAbsentError) or time.monotonic() - seen_at > ABSENT_SECONDS:
                 raise
             time.sleep(LOOK_SECONDS)
             continue
         seen_at = time.monotonic()
-        if current != epoch:
-            console.complain(f"idkmesh: the event store {query.store} was replaced, its epoch is {current} now")
-            epoch, position = current, 0
+        if batch.epoch != epoch:
+            console.complain(f"idkmesh: the event store {query.store} was replaced, its epoch is {batch.epoch} now")
+            epoch, position = batch.epoch, 0
             continue
-        if batch.floor > position:
-            console.complain(f"idkmesh: events {position + 1} to {batch.floor} are gone: retention has given them up")
+        _tell_gap(position, batch)
         for event in batch.events:
             console.say(_line(event, as_json=query.as_json))
         position = batch.position
-        if len(batch.events) < MAX_BATCH:
+        if position >= batch.newest:
             time.sleep(LOOK_SECONDS)
 
 
 def _newest(query: Query, limit: int) -> list[StoredEvent]:
     events: list[StoredEvent] = []
-    before, first_epoch = None, None
+    before, epoch = None, None
     while len(events) < limit:
-        size = min(MAX_BATCH, limit - len(events))
-        epoch, batch = _read(query, before, size, descending=True)
-        if epoch != (first_epoch or epoch):
+        batch = _read(query, before, min(MAX_BATCH, limit - len(events)), descending=True)
+        if batch.epoch != (epoch or batch.epoch):
             break  # replaced meanwhile: what was read is what there was
         events += batch.events
-        if len(batch.events) < size:
+        before, epoch = batch.position, batch.epoch
+        if before <= batch.floor:
             break
-        before, first_epoch = batch.position, epoch
     return events[::-1]
+
+
+def _tell_gap(position: int, batch: Batch) -> None:
+    """Say so where events after a position are gone: a silent gap would be a lie."""
+    if batch.floor > position:
+        console.complain(f"idkmesh: events {position + 1} to {batch.floor} are gone: retention has given them up")
 
 
 def _begin(query: Query, after: str) -> Position:
@@ -126,8 +130,8 @@ def _begin(query: Query, after: str) -> Position:
             f"--after: {after} is no position, which is the id of an event, 0123456789abcdef.000000000042 for example",
             EXIT_USAGE,
         )
-    epoch, batch = _read(query, position.sequence, 1)
-    _refuse_epoch(query, position, epoch)
+    batch = _read(query, position.sequence, 1)
+    _refuse_epoch(query, position, batch.epoch)
     if position.sequence > batch.newest:
         raise CommandError(f"--after: {after} is beyond the newest event, {batch.newest}", EXIT_USAGE)
     if position.sequence < batch.floor:
@@ -147,7 +151,7 @@ def _refuse_epoch(query: Query, position: Position, epoch: str) -> None:
         )
 
 
-def _read(query: Query, after: int | None, limit: int, *, descending: bool = False) -> tuple[str, Batch]:
+def _read(query: Query, after: int | None, limit: int, *, descending: bool = False) -> Batch:
     try:
         return read_file(query.store, after, limit, query.wanted, descending=descending)
     except (StoreDamagedError, StoreForeignError) as error:

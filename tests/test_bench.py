@@ -273,8 +273,8 @@ class TestPrograms:
         assert 0 <= run["delay"]["p50"] <= run["delay"]["p99"]
         lost = sse.judge(
             sse.Scenario(2, 1, 0, None),
-            {"commits": [[1, 1.0], [2, 2.0]], "threads": [3, 3, 3], "resident": [0, 4000, 0]},
-            {"arrivals": [[1, [1.5, 1.25]], [2, [2.5]]], "gaps": 1},
+            {"commits": [[1, 1.0], [2, 2.0]], "threads": [3, 3], "resident": [0, 4000]},
+            {"arrivals": [[1, [1.5, 1.25]], [2, [2.5]]], "gaps": 1, "ended": 0},
         )
         assert (lost.missing, lost.gaps, lost.delay["count"], lost.delay["max"], lost.kilobytes) == (1, 1, 3, 500, 2)
 

@@ -9,6 +9,7 @@ Laws
 from __future__ import annotations
 
 import json
+from logging import ERROR, INFO
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from idkmesh.control_tower.event_query import (
@@ -25,7 +26,8 @@ from idkmesh.events.recorder import EventRecorder
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.sse import Message, event_frame
-from idkmesh.httpd.streams import Beginning, Channel, HistoryLostError, Subscription
+from idkmesh.httpd.stream_window import TAKE_BYTES
+from idkmesh.httpd.streams import BATCH, Beginning, Channel, HistoryLostError, Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,8 +52,8 @@ _GOODBYE: Final = event_frame('{"reason":"shutting_down"}', event="shutting_down
 _UNREADABLE: Final = Refusal(500, "internal_error", "The event store cannot be read. The log names the reason.")
 
 
-class Bounds(NamedTuple):
-    """A store's epoch, its floor, and the sequence of its newest event."""
+class Known(NamedTuple):
+    """What is known of a store without asking it: its epoch, its floor, and the sequence of its newest event."""
 
     epoch: str
     floor: int
@@ -64,6 +66,8 @@ class EventFeed:
     def __init__(self, path: Path, retention: Retention, *, clock: Clock, log: Callable[[str, int], None]) -> None:
         """Open the store. :raises StoreError: it cannot be used; one line says why and what to do."""
         self._clock = clock
+        self._log = log
+        self._unreadable = False
         self._recorder = EventRecorder(
             path,
             retention,
@@ -73,11 +77,10 @@ class EventFeed:
             log=log,
             source=SOURCE,
         )
-        self._seen = Bounds(self._recorder.epoch, 0, 0)
-        """What the last read has shown: another process may have written, or given up events, a moment ago."""
-        self._newest = self._recorder.snapshot().newest
-        """The last event that was sent to the streams."""
-        self.channel = Channel(self, self._beginning(), _GOODBYE)
+        state = self._recorder.snapshot()
+        self._seen = Known(state.epoch, state.floor, state.newest)
+        """What reads have shown: another process may have written, or given up events, a moment ago."""
+        self.channel = Channel(self, _beginning(state.epoch, state.newest), _GOODBYE)
 
     @property
     def path(self) -> Path:
@@ -122,87 +125,96 @@ class EventFeed:
             batch = self._page(query)
         except StoreError:
             return _UNREADABLE
-        if isinstance(batch, Refusal):
-            return batch
-        return Response(200, (), self._list_body(batch, query))
+        return batch if isinstance(batch, Refusal) else Response(200, (), _list_body(batch, query))
 
     def _page(self, query: EventQuery) -> Batch | Refusal:
-        epoch = self._recorder.epoch
         cursor = query.cursor
-        if cursor is None:
-            after = None
-        elif cursor.epoch != epoch:
+        start = cursor.sequence if cursor is not None else _FROM_THE_END if query.descending else 0
+        batch = self._read(start, query.limit, query.wanted, descending=query.descending)
+        # Judged by the snapshot that was read: what has changed since it was asked for would be a silent gap.
+        if cursor is not None and (cursor.epoch != batch.epoch or cursor.sequence > batch.newest):
             return UNKNOWN_CURSOR
-        else:
-            after = cursor.sequence
-        start = after if after is not None else _FROM_THE_END if query.descending else 0
-        batch = self._recorder.read(start, query.limit, query.wanted, descending=query.descending)
-        self._seen = Bounds(epoch, batch.floor, batch.newest)
-        # Judged by the snapshot that was read: a floor that rose since would be a silent gap.
-        if after is not None and after > batch.newest:
-            return UNKNOWN_CURSOR
-        if after is not None and not query.descending and after < batch.floor:
+        if cursor is not None and not query.descending and cursor.sequence < batch.floor:
             return CURSOR_EXPIRED
         return batch
 
-    def _list_body(self, batch: Batch, query: EventQuery) -> bytes:
-        epoch = batch.events[0].epoch if batch.events else self._recorder.epoch
-        more = not query.descending or batch.position > batch.floor
-        page = {"next_cursor": Position(epoch, batch.position).text if more else None, "limit": query.limit}
-        items = ",".join(event.document_text() for event in batch.events)
-        head = f'{{"kind":"idkmesh-list","schema_version":"{SCHEMA_VERSION}","items":[{items}],"page":'
-        return f"{head}{json.dumps(page, separators=(',', ':'))}}}".encode()
-
     def subscribe(self, request: Request) -> Subscription | Refusal:
         """Say where the stream that a request asks for begins (EV-5.3, EV-5.4). On the front."""
-        generation = self.channel.generation  # before the state: what is judged by an older one ends at once
+        beginning = self.channel.beginning
         query = parse_event_query(request.query, FILTERS)
         if isinstance(query, Refusal):
             return query
         position = last_event_id(request)
         if position is None:
-            return Subscription(generation, None, query.wanted)
+            return Subscription(beginning, None, query.wanted)
         if isinstance(position, Refusal):
             return position
-        epoch, floor, newest = self._bounds()
+        epoch, floor, newest = self._known()
         if position.epoch != epoch or position.sequence > newest:
             return INVALID_LAST_EVENT_ID
         if position.sequence < floor:
             return CURSOR_EXPIRED
-        return Subscription(generation, position.sequence, query.wanted)
+        # A store that is known already, and not announced yet: the stream ends at once, and its client comes again.
+        return Subscription(beginning if beginning.name == epoch else None, position.sequence, query.wanted)
 
-    def after(self, position: int, limit: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
+    def after(self, beginning: Beginning, position: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
         """Read history for a stream (:class:`~idkmesh.httpd.streams.History`)."""
-        epoch = self._recorder.epoch
-        batch = self._recorder.read(position, limit, wanted)
-        self._seen = Bounds(epoch, batch.floor, batch.newest)
-        if position < batch.floor:
+        try:
+            batch = self._read(position, BATCH, wanted, max_bytes=TAKE_BYTES)
+        except StoreError:
+            raise HistoryLostError from None
+        if batch.epoch != beginning.name or position < batch.floor:
             raise HistoryLostError
         return [message_of(event) for event in batch.events], batch.position
+
+    def _read(self, start: int, limit: int, wanted: Mapping[str, str], **options: Any) -> Batch:  # noqa: ANN401  those of EventRecorder.read
+        """Read the store. That it begins to fail, or no longer does, is told once, not with each request."""
+        try:
+            batch = self._recorder.read(start, limit, wanted, **options)
+        except StoreError as error:
+            self._tell(f"events cannot be read: {error}", failing=True)
+            raise
+        self._tell("events can be read again", failing=False)
+        seen = self._seen
+        if seen.epoch == batch.epoch:  # reads end in another order than they began
+            self._seen = Known(batch.epoch, max(seen.floor, batch.floor), max(seen.newest, batch.newest))
+        else:
+            self._seen = Known(batch.epoch, batch.floor, batch.newest)
+        return batch
+
+    def _tell(self, line: str, *, failing: bool) -> None:
+        if failing is not self._unreadable:
+            self._unreadable = failing
+            self._log(line, ERROR if failing else INFO)
 
     # --- the recorder's thread -------------------------------------------------------------------------------------
 
     def _published(self, events: Sequence[StoredEvent]) -> None:
-        if events[0].sequence != self._newest + 1:  # the order begins anew, after :meth:`_replaced`
-            self._newest = events[0].sequence - 1
-            self.channel.replace(self._beginning())
-        self._newest = events[-1].sequence
         self.channel.publish([message_of(event) for event in events])
 
-    def _replaced(self) -> None:
-        self._newest = self._recorder.snapshot().newest
-        self.channel.replace(self._beginning())
+    def _replaced(self, epoch: str, position: int) -> None:
+        self.channel.replace(_beginning(epoch, position))
 
-    def _beginning(self) -> Beginning:
-        epoch = self._recorder.epoch
-        return Beginning(self._newest, lambda sequence: Position(epoch, sequence).text)
+    # --- for the front ---------------------------------------------------------------------------------------------
 
-    def _bounds(self) -> Bounds:
+    def _known(self) -> Known:
         """Return the store's bounds as far as they are known without asking it."""
         state, seen = self._recorder.snapshot(), self._seen
         if seen.epoch != state.epoch:
-            return Bounds(state.epoch, state.floor, state.newest)
-        return Bounds(state.epoch, max(state.floor, seen.floor), max(state.newest, seen.newest))
+            return Known(state.epoch, state.floor, state.newest)
+        return Known(state.epoch, max(state.floor, seen.floor), max(state.newest, seen.newest))
+
+
+def _beginning(epoch: str, position: int) -> Beginning:
+    return Beginning(position, lambda sequence: Position(epoch, sequence).text, epoch)
+
+
+def _list_body(batch: Batch, query: EventQuery) -> bytes:
+    more = not query.descending or batch.position > batch.floor
+    page = {"next_cursor": Position(batch.epoch, batch.position).text if more else None, "limit": query.limit}
+    items = ",".join(event.document_text() for event in batch.events)
+    head = f'{{"kind":"idkmesh-list","schema_version":"{SCHEMA_VERSION}","items":[{items}],"page":'
+    return f"{head}{json.dumps(page, separators=(',', ':'))}}}".encode()
 
 
 def message_of(event: StoredEvent) -> Message:

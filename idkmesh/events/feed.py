@@ -26,7 +26,7 @@ class Feed:
         position: int,
         *,
         published: Callable[[list[StoredEvent]], None],
-        replaced: Callable[[], None],
+        replaced: Callable[[int], None],
     ) -> None:
         self.position = position
         self._published = published
@@ -54,7 +54,7 @@ class Feed:
     def restart(self, position: int) -> None:
         """Begin anew after ``position``, of another store or of what retention has left."""
         self.position = position
-        self._replaced()
+        self._replaced(position)
 
     def _publish(self, events: list[StoredEvent]) -> None:
         self.position = events[-1].sequence

@@ -21,6 +21,7 @@ from idkmesh.events.opening import connect
 from idkmesh.events.place import beside, identity_of, refuse_other_kinds
 from idkmesh.events.reading import read_batch
 from idkmesh.events.schema import APPLICATION_ID, SCHEMA_VERSION, marks
+from idkmesh.events.store import READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,8 +46,8 @@ def read_file(
     wanted: Mapping[str, str],
     *,
     descending: bool = False,
-) -> tuple[str, Batch]:
-    """Return the epoch of the store at ``path`` and what :meth:`EventStore.read` would return.
+) -> Batch:
+    """Return what :meth:`EventStore.read` of the store at ``path`` would return.
 
     ``after`` None is the beginning, or, ``descending``, the end. Raises :class:`StoreError`, which says what is missing
     and what would help.
@@ -68,7 +69,7 @@ def read_file(
     raise StoreError(f"the event store {path} changed hands at each of {_TRIES} tries; try again")
 
 
-def _read(path: Path, mode: str, query: tuple[int, int, Mapping[str, str]], *, descending: bool) -> tuple[str, Batch]:
+def _read(path: Path, mode: str, query: tuple[int, int, Mapping[str, str]], *, descending: bool) -> Batch:
     with contextlib.closing(connect(path, mode)) as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("BEGIN")
@@ -80,8 +81,7 @@ def _read(path: Path, mode: str, query: tuple[int, int, Mapping[str, str]], *, d
                 f"the event store {path} has schema version {version}, this program knows {SCHEMA_VERSION}; "
                 "use the newer idkmesh"
             )
-        (epoch,) = connection.execute("SELECT epoch FROM meta").fetchone()
-        return epoch, read_batch(connection, path, query, descending=descending)
+        return read_batch(connection, path, query, descending=descending, max_bytes=READ_BYTES)
 
 
 def _mode(path: Path) -> str:

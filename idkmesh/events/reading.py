@@ -29,6 +29,7 @@ def read_batch(
     query: tuple[int, int, Mapping[str, str]],
     *,
     descending: bool,
+    max_bytes: int,
 ) -> Batch:
     """Read what :meth:`EventStore.read` returns, within a connection's snapshot; ``query`` is after, limit, wanted."""
     after, limit, wanted = query
@@ -41,10 +42,16 @@ def read_batch(
         f"ORDER BY sequence {order} LIMIT ?"
     )
     values = [_bound(wanted[name]) for name in FILTERS if name in wanted]
-    rows = connection.execute(statement, (after, *values, limit)).fetchall()
-    events = [_stored(row, epoch, path) for row in rows]
+    events: list[StoredEvent] = []
+    size = 0
+    for row in connection.execute(statement, (after, *values, limit)):
+        events.append(_stored(row, epoch, path))
+        size += len(events[-1].data.encode())
+        if size >= max_bytes:
+            break
+    cut = len(events) == limit or size >= max_bytes
     end = floor if descending else max(after, newest)
-    return Batch(events, events[-1].sequence if len(events) == limit else end, floor, newest)
+    return Batch(epoch, events, events[-1].sequence if cut else end, floor, newest)
 
 
 def _bound(value: str) -> str | bytes:

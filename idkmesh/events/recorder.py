@@ -25,7 +25,7 @@ from idkmesh.events.feed import Feed
 from idkmesh.events.inbox import Inbox
 from idkmesh.events.opening import Damage
 from idkmesh.events.state import Batch, RecorderState
-from idkmesh.events.store import SOURCE, EventStore
+from idkmesh.events.store import READ_BYTES, SOURCE, EventStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ class EventRecorder:
     ``published`` and ``replaced`` are called by the writing thread. ``published`` gets the events of each commit, also
     of other processes, each once and without a gap, beginning after the newest that :meth:`snapshot` knows when the
     recorder is new. ``replaced`` says that this order ends: :attr:`epoch` is another now, or retention has given up
-    events before they could be published; what is published next begins it anew.
+    events before they could be published. It gets the epoch, and the sequence after which the next order begins.
     """
 
     def __init__(  # noqa: PLR0913  what it keeps, where, and the four that it speaks to
@@ -68,7 +68,7 @@ class EventRecorder:
         *,
         clock: Clock,
         published: Callable[[list[StoredEvent]], None],
-        replaced: Callable[[], None],
+        replaced: Callable[[str, int], None],
         log: Callable[[str, int], None],
         source: str = SOURCE,
     ) -> None:
@@ -100,7 +100,7 @@ class EventRecorder:
         self._feed = Feed(
             self._bounds[2],
             published=lambda events: self._guarded(lambda: published(events)),
-            replaced=lambda: self._guarded(replaced),
+            replaced=lambda position: self._guarded(lambda: replaced(self._store.epoch, position)),
         )
 
     # --- for any thread -------------------------------------------------------------------------------------------
@@ -117,6 +117,8 @@ class EventRecorder:
 
     def start(self) -> None:
         """Begin to write. What was emitted before is written first."""
+        if self._thread is not None or self._closing_at is not None:
+            raise RuntimeError("an event recorder is started once, before it is closed")
         self._thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
         self._thread.start()
 
@@ -129,14 +131,22 @@ class EventRecorder:
         """Wait until what was emitted before is stored or refused; say whether that came about in time (seconds)."""
         return os.getpid() == self._pid and self._inbox.wait_settled(timeout)
 
-    def read(self, after: int, limit: int, wanted: Mapping[str, str], *, descending: bool = False) -> Batch:
+    def read(
+        self,
+        after: int,
+        limit: int,
+        wanted: Mapping[str, str],
+        *,
+        descending: bool = False,
+        max_bytes: int = READ_BYTES,
+    ) -> Batch:
         """Read as :meth:`EventStore.read` does. Damage that shows here leads to a new store (EV-2.7)."""
         store = self._store
         try:
-            return store.read(after, limit, wanted, descending=descending)
+            return store.read(after, limit, wanted, descending=descending, max_bytes=max_bytes)
         except StoreError as error:
             if store is not self._store:  # it was replaced, and closed, meanwhile
-                return self._store.read(after, limit, wanted, descending=descending)
+                return self._store.read(after, limit, wanted, descending=descending, max_bytes=max_bytes)
             if isinstance(error, StoreDamagedError | StoreMovedError):
                 self._trouble = error
                 self._bell.ring()

@@ -18,12 +18,13 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one read found, all of it of one snapshot (EV-2.10).
+    """What one read found, all of it of one snapshot of the store that has this ``epoch`` (EV-2.10).
 
-    ``position`` is how far the read got: the sequence of its last event where ``limit`` ended it, else, upwards,
+    ``position`` is how far the read got: the sequence of its last event where a limit ended it, else, upwards,
     ``newest``, and downwards ``floor``. So a reader with a filter that matches little makes progress too.
     """
 
+    epoch: str
     events: list[StoredEvent]
     position: int
     floor: int

@@ -39,6 +39,8 @@ SOURCE: Final = "/control-tower"
 """The source of what a store tells of itself (EV-1.6)."""
 
 MAX_BATCH: Final = 200
+READ_BYTES: Final = 1024 * 1024
+"""Where a read ends by the size of its data, if by nothing else: 200 of the largest events would be 13 MB."""
 """Events that one read returns at most (EV-2.10)."""
 
 PRUNE_ROWS: Final = 1000
@@ -112,16 +114,25 @@ class EventStore:
             for index, event in enumerate(events)
         ]
 
-    def read(self, after: int, limit: int, wanted: Mapping[str, str], *, descending: bool = False) -> Batch:
+    def read(
+        self,
+        after: int,
+        limit: int,
+        wanted: Mapping[str, str],
+        *,
+        descending: bool = False,
+        max_bytes: int = READ_BYTES,
+    ) -> Batch:
         """Return up to ``limit`` (1 to 200) events after a sequence, or, ``descending``, before it, newest first.
 
-        ``wanted`` maps filters (:data:`~idkmesh.events.envelope.FILTERS`) to the value to match. Every event's digest
-        is compared.
+        ``wanted`` maps filters (:data:`~idkmesh.events.envelope.FILTERS`) to the value to match. Reading ends with the
+        event whose data makes it ``max_bytes``. Every event's digest is compared.
         """
         if not 1 <= limit <= MAX_BATCH or not wanted.keys() <= set(FILTERS):
             raise ValueError(f"a read takes a limit from 1 to {MAX_BATCH} and filters among {', '.join(FILTERS)}")
         with self._reading() as connection:
-            return read_batch(connection, self.path, (after, limit, wanted), descending=descending)
+            query = (after, limit, wanted)
+            return read_batch(connection, self.path, query, descending=descending, max_bytes=max_bytes)
 
     def bounds(self) -> Bounds:
         """Return floor and newest sequence."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, Connection, Event, State
 from idkmesh.httpd.exchange import input_waits
-from idkmesh.httpd.outbox import WOULD_BLOCK, Outbox
+from idkmesh.httpd.outbox import WOULD_BLOCK, Outbox, send_some
 from idkmesh.httpd.request_rules import Refusal, Request
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ class Answers:
         connection.status = status
         connection.body = connection.early = b""
         try:
-            sent = connection.sock.send(data, connection.flags)
-        except WOULD_BLOCK:
-            sent = 0
+            sent = send_some(connection.sock, data, connection.flags)
         except OSError:
             self._keeper.drop(connection)
             return
@@ -126,6 +124,7 @@ class Answers:
         core.log_access(connection)
         connection.body = b""
         connection.request = connection.reader = connection.responder = None  # a head may be 320 KiB
+        connection.stream = None
         sock = connection.sock
         try:
             if isinstance(sock, ssl.SSLSocket):

@@ -50,6 +50,7 @@ class Limit(enum.Enum):
     REQUESTS = ("max_concurrent_requests", "requests beyond it are answered 503", "refused")
     CONNECTIONS = ("max_connections", "connections give way to newcomers", "closed")
     BYTES = ("max_buffered_bytes", "requests that need more are answered 503", "refused")
+    STREAMS = ("max_sse_clients", "event streams beyond it are answered 503", "refused")
 
     def __init__(self, setting: str, effect: str, fate: str) -> None:
         """Take the parts of a row."""

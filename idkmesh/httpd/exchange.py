@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Event, State
-from idkmesh.httpd.outbox import DONT_WAIT, WOULD_BLOCK
+from idkmesh.httpd.outbox import DONT_WAIT, send_some
 from idkmesh.httpd.output import Output
 from idkmesh.httpd.refusals import INTERNAL_ERROR, NO_THREAD
 from idkmesh.httpd.request import Refusal
@@ -230,9 +230,7 @@ class Exchange:
         """Send without blocking; return what the socket did not take, None if it took all or the client has left."""
         connection = self.connection
         try:
-            sent = connection.sock.send(data, connection.flags)
-        except WOULD_BLOCK:
-            sent = 0
+            sent = send_some(connection.sock, data, connection.flags)
         except OSError:
             self.output.broken = True
             return None

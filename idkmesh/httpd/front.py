@@ -6,7 +6,7 @@ how a connection comes in `acceptor.py`, how it ends in `answers.py`.
 Laws
     * The front never waits for a client, a worker or a log. It waits in `select` alone.
     * Handing over is: unregister, remove, enqueue. Taking back is: append, then wake (:meth:`Front.give_back`).
-    * No user code runs here but `verify_request` (and, in the serial profile, the handler).
+    * No user code runs here but `verify_request`, `subscribe` of a stream (and, in the serial profile, the handler).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import math
 import selectors
 import ssl
 import time
+from logging import ERROR
 from typing import TYPE_CHECKING
 
 from idkmesh.httpd import tls
@@ -25,11 +26,19 @@ from idkmesh.httpd.acceptor import PAUSE_SECONDS, Acceptor
 from idkmesh.httpd.answers import Answers
 from idkmesh.httpd.connection import FREE_BYTES, Connection, Event, State, body_deadline
 from idkmesh.httpd.core import Limit
-from idkmesh.httpd.exchange import Exchange, close
+from idkmesh.httpd.exchange import Exchange, close, failure_line, request_name
 from idkmesh.httpd.keeper import Keeper
 from idkmesh.httpd.outbox import WOULD_BLOCK
 from idkmesh.httpd.output import FLUSH_SECONDS
-from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED, INCOMPLETE, NO_THREAD, OUT_OF_MEMORY, TOO_SLOW
+from idkmesh.httpd.refusals import (
+    BODY_TOO_LARGE,
+    DENIED,
+    INCOMPLETE,
+    INTERNAL_ERROR,
+    NO_THREAD,
+    OUT_OF_MEMORY,
+    TOO_SLOW,
+)
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.stream_hub import StreamHub
@@ -335,14 +344,18 @@ class Front:
     def _admit(self, connection: Connection, request: Request, rest: bytes, now: float) -> None:
         """Begin what the program gives for a request that the cap and a drain let pass, or refuse it."""
         length = request.content_length or 0
-        responder = self._application.judge(request)
+        try:
+            responder = self._application.judge(request)
+        except Exception:  # noqa: BLE001  a program's own `subscribe`; the server must outlive it
+            self._core.log.write(f"{failure_line()}, judging {request_name(request)}", ERROR)
+            responder = INTERNAL_ERROR
         if isinstance(responder, Refusal):
             self._answers.refuse(connection, responder, now)
-        elif isinstance(responder, Subscription):
-            if self.hub is not None:
-                self.hub.open(connection, responder, now)
         elif length > self._limits.max_body_bytes:
             self._answers.refuse(connection, BODY_TOO_LARGE, now)
+        elif isinstance(responder, Subscription):
+            assert self.hub is not None  # noqa: S101  made with the application that has the stream
+            self.hub.open(connection, responder, now)
         else:
             connection.responder = responder
             if length:

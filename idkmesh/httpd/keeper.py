@@ -113,6 +113,7 @@ class Keeper:
             connection.cut = True
         core.log_access(connection)
         connection.advance(Event.CLOSE)
+        connection.stream = None  # which knows the connection: nothing but the garbage collector would free the two
         core.budget.hold(connection, 0)
         core.connections -= 1
         if registered:

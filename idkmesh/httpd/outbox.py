@@ -22,6 +22,8 @@ else:
     _TIOCOUTQ = getattr(termios, "TIOCOUTQ", None)
 
 PIECE = 256 * 1024
+TLS_PIECE = 16 * 1024
+"""One record. A TLS socket takes all or nothing: of a larger piece nothing would count as taken until all of it is."""
 """Bytes offered to the socket at once: what a default send buffer can take, and a bounded copy for TLS."""
 DONT_WAIT: Final = getattr(socket, "MSG_DONTWAIT", 0)
 """Makes one call on a socket return at once, whatever somebody who shares the descriptor has made of its mode."""
@@ -40,6 +42,28 @@ def queued_bytes(sock: socket.socket) -> int:
         return int.from_bytes(fcntl.ioctl(sock, _TIOCOUTQ, bytes(4)), sys.byteorder)
     except (OSError, ValueError):  # ValueError: it is closed
         return 0
+
+
+def most_at_once(sock: socket.socket) -> int:
+    """Return how many bytes to offer a socket at a time."""
+    return TLS_PIECE if isinstance(sock, ssl.SSLSocket) else PIECE
+
+
+def send_some(sock: socket.socket, data: bytes | memoryview, flags: int) -> int:
+    """Send what a socket takes now, without waiting; return how many bytes that is.
+
+    :raises OSError: the client has left.
+    """
+    sent = 0
+    try:
+        if not isinstance(sock, ssl.SSLSocket):
+            return sock.send(data, flags)
+        view = memoryview(data)
+        while sent < len(view):
+            sent += sock.send(view[sent : sent + TLS_PIECE], flags)
+    except WOULD_BLOCK:
+        pass
+    return sent
 
 
 def no_wait(sock: socket.socket) -> int:
@@ -170,7 +194,7 @@ class Outbox:
             self._segments[0] = memoryview(bytes(first))
 
     def _send_bytes(self, sock: socket.socket, view: memoryview) -> int:
-        count = sock.send(view[:PIECE], no_wait(sock))
+        count = sock.send(view[: most_at_once(sock)], no_wait(sock))
         self.memory -= count
         if count == len(view):
             self._segments.popleft()
@@ -182,7 +206,7 @@ class Outbox:
         if part.remaining == 0:  # a spool that has been caught up with
             self._drop_first(part)
             return 0
-        want = min(part.remaining, PIECE)
+        want = min(part.remaining, most_at_once(sock))
         # sendfile(2) takes no flag: it would wait where somebody has made the descriptor block.
         if exposed or isinstance(sock, ssl.SSLSocket) or not hasattr(os, "sendfile"):
             count = sock.send(os.pread(part.descriptor, want, part.offset), no_wait(sock))

@@ -28,7 +28,7 @@ import time
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from idkmesh.httpd.connection import MINIMUM_WRITE_RATE
-from idkmesh.httpd.outbox import MEMORY_BYTES, WOULD_BLOCK, Outbox
+from idkmesh.httpd.outbox import MEMORY_BYTES, WOULD_BLOCK, Outbox, send_some
 
 if TYPE_CHECKING:
     import socket
@@ -142,18 +142,16 @@ class Output:
         view = memoryview(data)
         began = 0.0
         while view:
-            try:
-                sent = connection.sock.send(view, connection.flags)
-            except (BlockingIOError, ssl.SSLWantWriteError):
+            sent = send_some(connection.sock, view, connection.flags)
+            connection.written += sent
+            view = view[sent:]
+            if not sent:
                 if not began:
                     began = self._await_reader()
                 if self._given_up(began):
                     self.broken = True
-                    raise BrokenPipeError(errno.EPIPE, "the client takes too little of the response") from None
+                    raise BrokenPipeError(errno.EPIPE, "the client takes too little of the response")
                 _wait_writable(connection.sock, 0.1)
-            else:
-                connection.written += sent
-                view = view[sent:]
         return len(data)
 
     def write_whole(self, data: bytes, status: int) -> None:

@@ -126,11 +126,9 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         """Return what is used right now and was counted since the start."""
         return self._core.usage()
 
-    def stream_statistics(self) -> StreamStatistics | None:
-        """Return the event streams' figures; None where this server has no stream."""
+    def stream_statistics(self) -> StreamStatistics:
+        """Return the event streams' figures: zeros where there is no stream, and before the loop runs."""
         front = self._front
-        if self._application.channel is None:
-            return None
         return front.hub.statistics() if front is not None and front.hub is not None else StreamStatistics()
 
     def refusals(self) -> dict[str, int]:

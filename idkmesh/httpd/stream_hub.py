@@ -11,6 +11,7 @@ Laws
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import selectors
 import socket
 from dataclasses import dataclass
@@ -19,19 +20,19 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.httpd.answers import LOOK_SECONDS, request_line_of
 from idkmesh.httpd.connection import FREE_BYTES, Connection, Event, State
-from idkmesh.httpd.outbox import WOULD_BLOCK
+from idkmesh.httpd.core import Limit
+from idkmesh.httpd.outbox import WOULD_BLOCK, send_some
 from idkmesh.httpd.refusals import TOO_MANY_STREAMS
 from idkmesh.httpd.sse import CONTENT_TYPE, Message, comment_frame
 from idkmesh.httpd.stream_window import Window
-from idkmesh.httpd.streams import Beginning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from idkmesh.httpd.answers import Answers
     from idkmesh.httpd.core import Core
     from idkmesh.httpd.keeper import Keeper
-    from idkmesh.httpd.streams import Channel, Subscription
+    from idkmesh.httpd.streams import Beginning, Channel, Subscription
 
 FAREWELL_SECONDS: Final = 0.2
 """How long a drain leaves a stream to carry what tells of the drain itself."""
@@ -51,11 +52,25 @@ _BOTH: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
 class Stream:
     """One open stream. Times are monotonic seconds."""
 
-    __slots__ = ("connection", "ending", "ends_at", "position", "replaying", "sent_at", "settled", "unsent", "wanted")
+    __slots__ = (
+        "beginning",
+        "connection",
+        "ending",
+        "ends_at",
+        "position",
+        "replaying",
+        "sent_at",
+        "settled",
+        "unsent",
+        "wanted",
+    )
 
-    def __init__(self, connection: Connection, position: int, wanted: Mapping[str, str], ends_at: float) -> None:
-        """Begin behind `position`; end at `ends_at`."""
+    def __init__(
+        self, connection: Connection, beginning: Beginning, position: int, wanted: Mapping[str, str], *, ends_at: float
+    ) -> None:
+        """Begin behind `position` of a history; end at `ends_at`."""
         self.connection = connection
+        self.beginning = beginning
         self.position = position
         self.wanted = wanted
         self.ends_at = ends_at
@@ -67,6 +82,11 @@ class Stream:
         """Whether it ends as soon as nothing is unsent."""
         self.settled = True
         """Whether the client had taken everything when it was last looked at, and nothing was sent since."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended. Safe in any thread."""
+        return self.connection.state is not State.STREAMING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +112,10 @@ class StreamHub:
         self._timeout = core.limits.request_timeout
         self._look_seconds = min(self._timeout / 4, LOOK_SECONDS)
         self._heartbeat = core.limits.sse_heartbeat
-        self._window = Window(0)
-        self._label: Callable[[int], str] = str
+        self._window = Window(channel.beginning.newest)
+        self._beginning = channel.beginning
+        self._fresh = False
+        """Whether events have come that the streams were not given yet."""
         self._streams = keeper.held[State.STREAMING]
         self._farewell_at = float("inf")
         self._cut_at = float("inf")
@@ -115,27 +137,30 @@ class StreamHub:
     def open(self, connection: Connection, subscription: Subscription, now: float) -> None:
         """Begin a stream, or say that there are too many."""
         self._take_published(now)
-        request = connection.request
-        if request is not None and request.method == "HEAD":
-            self._answers.send(connection, self._head(connection, self._window.newest), 200, now)
-            return
         if len(self._streams) >= self._limit:
             self._refused += 1
+            self._core.hit(Limit.STREAMS, now)
             self._answers.refuse(connection, TOO_MANY_STREAMS, now)
             return
         position = self._window.newest if subscription.after is None else subscription.after
         head = self._head(connection, position)
+        request = connection.request
+        if request is not None and request.method == "HEAD":
+            self._answers.send(connection, head, 200, now)
+            return
         if request is not None:
             connection.request = request_line_of(request)
+        connection.early = b""
         self._keeper.release(connection)
         connection.advance(Event.STREAMED)
         connection.status = 200
         with contextlib.suppress(OSError):
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-        stream = Stream(connection, position, subscription.wanted, now + self._core.limits.sse_max_stream)
+        ends_at = now + self._core.limits.sse_max_stream
+        stream = Stream(connection, self._beginning, position, subscription.wanted, ends_at=ends_at)
         connection.stream = stream
         stream.unsent = memoryview(head + OPENING)
-        stream.ending = subscription.generation != self._channel.generation
+        stream.ending = subscription.beginning is not self._beginning
         self._opened += 1
         self._keeper.hold(connection, min(now + self._heartbeat, stream.ends_at))
         self._write(stream, now)
@@ -143,7 +168,7 @@ class StreamHub:
     def _head(self, connection: Connection, position: int) -> bytes:
         core = self._core
         # The second is for proxies that would collect a response before they pass it on.
-        fields = ((POSITION_FIELD, self._label(position)), ("X-Accel-Buffering", "no"))
+        fields = ((POSITION_FIELD, self._beginning.label(position)), ("X-Accel-Buffering", "no"))
         return core.renderer.stream_head(CONTENT_TYPE, fields, core.request_id(connection), core.http_date())
 
     # --- writing ---------------------------------------------------------------------------------------------------
@@ -155,6 +180,8 @@ class StreamHub:
             self._take_replayed(now)
         if channel.published:
             self._take_published(now)
+        if self._fresh:
+            self._fresh = False
             for connection in list(self._streams):
                 stream = connection.stream
                 if stream is not None and not stream.unsent and not stream.replaying:
@@ -171,13 +198,14 @@ class StreamHub:
                 continue
             if item.position != self._window.newest + 1:  # a fault of the source: resuming streams read what it is
                 self._core.log.write(f"event {item.position} follows event {self._window.newest}: streams end", ERROR)
-                self._begin(Beginning(item.position - 1, self._label), now)
+                self._begin(dataclasses.replace(self._beginning, newest=item.position - 1), now)
             self._window.append(item)
+            self._fresh = True
 
     def _begin(self, beginning: Beginning, now: float) -> None:
         """Another history: whoever is still open belongs to the one before."""
         self._window = Window(beginning.newest)
-        self._label = beginning.label
+        self._beginning = beginning
         for connection in list(self._streams):
             self._finish(connection, b"", now)
 
@@ -186,16 +214,17 @@ class StreamHub:
         while replayed:
             batch = replayed.popleft()
             stream = batch.stream
-            if not isinstance(stream, Stream) or stream.connection.state is not State.STREAMING:
+            if not isinstance(stream, Stream) or stream.gone:
                 continue
             stream.replaying = False
             if stream.ending:
                 continue
-            if batch.position is None:
+            if batch.position is None or stream.beginning is not self._channel.beginning:
                 self._finish(stream.connection, b"", now)
                 continue
             stream.position = batch.position
-            stream.unsent = memoryview(batch.data)
+            # A heartbeat may have begun meanwhile, and its end not have found room.
+            stream.unsent = memoryview(bytes(stream.unsent) + batch.data) if stream.unsent else memoryview(batch.data)
             self._write(stream, now)
 
     def _write(self, stream: Stream, now: float) -> None:
@@ -226,7 +255,7 @@ class StreamHub:
     def _ask_history(self, stream: Stream, now: float) -> None:
         self._keeper.watch(stream.connection, selectors.EVENT_READ)
         try:
-            self._channel.replay(stream, stream.position, stream.wanted)
+            self._channel.replay(stream)
         except RuntimeError:
             self._core.log.once("no-replay", "cannot start the thread that reads events: streams that resume are ended")
             self._finish(stream.connection, b"", now)
@@ -238,9 +267,7 @@ class StreamHub:
         connection = stream.connection
         unsent = stream.unsent
         try:
-            sent = connection.sock.send(unsent, connection.flags)
-        except WOULD_BLOCK:
-            sent = 0
+            sent = send_some(connection.sock, unsent, connection.flags)
         except OSError:
             self._keeper.drop(connection)
             return False
@@ -262,10 +289,11 @@ class StreamHub:
     def _keep(self, stream: Stream, rest: memoryview) -> None:
         """Keep what the socket did not take, and wait for room; where the common budget is full, drop the stream."""
         connection = stream.connection
-        if len(rest) > FREE_BYTES and not self._core.budget.hold(connection, len(rest)):
+        if not self._core.budget.hold(connection, len(rest)):
             self._drop(connection)
             return
-        stream.unsent = rest
+        # A view of a little keeps all that it is a view of.
+        stream.unsent = rest if len(rest) > FREE_BYTES else memoryview(bytes(rest))
         self._keeper.watch(connection, _BOTH)
 
     # --- looking ---------------------------------------------------------------------------------------------------
@@ -304,7 +332,7 @@ class StreamHub:
         if now >= stream.ends_at:
             self._finish(connection, b"", now)
         elif not stream.unsent and now - stream.sent_at >= self._heartbeat:
-            stream.unsent = memoryview(comment_frame(self._label(stream.position)))
+            stream.unsent = memoryview(comment_frame(self._beginning.label(stream.position)))
             self._write(stream, now)
         if connection.state is State.STREAMING and not connection.deadline:
             self._keeper.deadlines.set(connection, self._look_at(stream, now))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 """What all streams together keep. At 500 bytes an event and 200 events a second that is 40 s to catch up in."""
+OVERHEAD_BYTES: Final = 512
+"""What an event costs beside its bytes: the objects that hold it, and its attributes."""
 TAKE_BYTES: Final = 64 * 1024
 """How much one stream is given at a time, and so, with one event on top, what it keeps unsent at most."""
 
@@ -48,9 +50,9 @@ class Window:
         self._asked = None
         self._messages.append(message)
         self.newest = message.position
-        self._kept += len(message.frame)
+        self._kept += len(message.frame) + OVERHEAD_BYTES
         while self._kept > self._limit and len(self._messages) > 1:
-            self._kept -= len(self._messages.popleft().frame)
+            self._kept -= len(self._messages.popleft().frame) + OVERHEAD_BYTES
 
     def after(self, position: int, wanted: Mapping[str, str]) -> tuple[bytes, int]:
         """Return the next wanted events as bytes, and the position that they lead to.
@@ -58,6 +60,8 @@ class Window:
         `position` is not before :attr:`oldest`. Events that are not wanted are passed by, so the position can move
         without any bytes.
         """
+        if position >= self.newest:
+            return b"", position
         asked = (position, wanted)
         if self._asked != asked:
             self._asked, self._made = asked, self._make(position, wanted)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import collections
 import queue
 import threading
-from dataclasses import dataclass, field
-from logging import ERROR
+from dataclasses import dataclass, field, replace
+from logging import ERROR, INFO
 from typing import TYPE_CHECKING, Final, Protocol
 
 from idkmesh.httpd.stream_window import TAKE_BYTES
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from idkmesh.httpd.sse import Message
     from idkmesh.service_runtime import LineLog
 
+BACKLOG: Final = 1024
+"""Events that wait for a server to take them. It takes them at each turn of its loop."""
 BATCH: Final = 200
 """Events that are read from history at a time: no transaction is held while anything is sent (EV-2.10)."""
 
@@ -32,13 +34,27 @@ class HistoryLostError(Exception):
     """History cannot go on from a position: what follows was given up meanwhile, or cannot be read."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Beginning:
+    """Where a history begins to be published: behind position `newest`. Compared by identity.
+
+    `name` tells its source which history it is, `label` writes its positions as texts.
+    """
+
+    newest: int
+    label: Callable[[int], str]
+    name: str = ""
+
+
 class History(Protocol):
     """Where the events before the window are read from. Called by the helper thread; may wait."""
 
-    def after(self, position: int, limit: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
-        """Return at most `limit` wanted events after `position`, and the position up to which was looked.
+    def after(self, beginning: Beginning, position: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
+        """Return some wanted events after `position`, and the position up to which was looked.
 
-        :raises HistoryLostError: events after `position` are gone.
+        At most :data:`BATCH` of them, and no more once they have :data:`TAKE_BYTES`: what is beyond is thrown away.
+
+        :raises HistoryLostError: events after `position` are gone, or this is not the history of `beginning` any more.
         """
 
 
@@ -46,27 +62,31 @@ class History(Protocol):
 class Subscription:
     """A stream that is to be opened: after which position (None: from now on), and which events it carries.
 
-    `generation` is the channel's at the time at which the position was judged.
+    `beginning` is the channel's, by which the position was judged; a stream of another one ends at once.
     """
 
-    generation: int
+    beginning: Beginning | None
     after: int | None = None
     wanted: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """From here on another history: it begins behind position `newest`, and `label` writes its positions as texts."""
+class Waiting(Protocol):
+    """A stream that history is read for."""
 
-    newest: int
-    label: Callable[[int], str]
+    beginning: Beginning
+    position: int
+    wanted: Mapping[str, str]
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """What the helper has read for one stream: bytes and the position they lead to; None where history is lost."""
 
-    stream: object
+    stream: Waiting
     data: bytes
     position: int | None
 
@@ -80,26 +100,34 @@ class Channel:
     def __init__(self, history: History, beginning: Beginning, goodbye: bytes) -> None:
         """Begin behind a position: what is not published is `history`. A drain ends streams with `goodbye`, a frame."""
         self.goodbye = goodbye
-        self.generation = 0
-        """Grows when another history takes the place of this one."""
+        self.beginning = beginning
+        """The latest one."""
         self.published: collections.deque[Message | Beginning] = collections.deque([beginning])
         """For the hub, in order."""
         self.replayed: collections.deque[Replayed] = collections.deque()
         """For the hub."""
         self._history = history
-        self._asked: queue.SimpleQueue[tuple[object, int, Mapping[str, str]] | None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._failing = False
         self._helper: threading.Thread | None = None
         self._wake: Callable[[], None] | None = None
         self._log: LineLog | None = None
 
     def publish(self, messages: Sequence[Message]) -> None:
-        """Send committed events to the streams, in the order of their positions. Returns at once."""
+        """Send committed events to the streams, in the order of their positions. Returns at once.
+
+        Where nobody has taken :data:`BACKLOG` events, no server or one that stands still, they are left to history.
+        """
+        if len(self.published) + len(messages) > BACKLOG:
+            self.published.clear()
+            self.replace(replace(self.beginning, newest=messages[-1].position))
+            return
         self.published.extend(messages)
         self._notify()
 
     def replace(self, beginning: Beginning) -> None:
-        """End every stream: what is published from now on is of another history (EV-5.12)."""
-        self.generation += 1
+        """End every stream: what is published from now on is of another history, or of a later part (EV-5.12)."""
+        self.beginning = beginning
         self.published.append(beginning)
         self._notify()
 
@@ -108,13 +136,13 @@ class Channel:
         self._log = log
         self._wake = wake
 
-    def replay(self, stream: object, after: int, wanted: Mapping[str, str]) -> None:
-        """Hub: have history read after a position. :raises RuntimeError: the helper thread cannot be started."""
+    def replay(self, stream: Waiting) -> None:
+        """Hub: have history read for a stream. :raises RuntimeError: the helper thread cannot be started."""
         if self._helper is None:
             helper = threading.Thread(target=self._read, name="idkmesh-replay", daemon=True)
             helper.start()
             self._helper = helper
-        self._asked.put((stream, after, wanted))
+        self._asked.put(stream)
 
     def close(self) -> None:
         """Hub: let the helper end."""
@@ -130,19 +158,20 @@ class Channel:
             wake()
 
     def _read(self) -> None:
-        while (asked := self._asked.get()) is not None:
-            self.replayed.append(self._batch(*asked))
-            self._notify()
+        while (stream := self._asked.get()) is not None:
+            if not stream.gone:  # a client that comes and goes must not have read what nobody waits for
+                self.replayed.append(self._batch(stream))
+                self._notify()
 
-    def _batch(self, stream: object, after: int, wanted: Mapping[str, str]) -> Replayed:
+    def _batch(self, stream: Waiting) -> Replayed:
         try:
-            messages, position = self._history.after(after, BATCH, wanted)
+            messages, position = self._history.after(stream.beginning, stream.position, stream.wanted)
         except HistoryLostError:
             return Replayed(stream, b"", None)
         except Exception as error:  # noqa: BLE001  the source's own code, and streams wait for this thread
-            if self._log is not None:
-                self._log.write(f"a stream ends, its history cannot be read: {error!r}", ERROR)
+            self._tell(f"streams end, their history cannot be read: {error!r}", failing=True)
             return Replayed(stream, b"", None)
+        self._tell("the history of streams can be read again", failing=False)
         frames: list[bytes] = []
         size = 0
         for message in messages:
@@ -152,3 +181,9 @@ class Channel:
                 position = message.position
                 break
         return Replayed(stream, b"".join(frames), position)
+
+    def _tell(self, line: str, *, failing: bool) -> None:
+        """Log that reading begins to fail, or that it no longer does: not each stream that meets it."""
+        if failing is not self._failing and self._log is not None:
+            self._log.write(line, ERROR if failing else INFO)
+        self._failing = failing

@@ -18,9 +18,12 @@ from referencing import Registry, Resource
 
 from idkmesh.control_tower import assets
 from idkmesh.control_tower.event_query import LIST_PARAMETERS, EventQuery, parse_event_query
+from idkmesh.control_tower_ui import ControlTowerServer
 from idkmesh.events.envelope import Event
+from idkmesh.events.errors import StoreError
 from idkmesh.events.retention import Retention
 from idkmesh.httpd.request import Refusal
+from idkmesh.httpd.streams import Beginning, HistoryLostError
 from idkmesh.service_runtime import ServiceLimits
 from tests.control_tower.conftest import TOKEN
 
@@ -268,9 +271,9 @@ def test_cursor_below_the_floor(start: Any) -> None:
     with start(retention=Retention(event_retention_count=100)) as tower:
         emit(tower, 300)
         feed = tower.server.events
-        feed._recorder._tidy_at = 0.0  # the next commit is followed by the housekeeping of the next minute
-        emit(tower)
-        until(lambda: feed.snapshot().floor > 0)
+        while not feed.snapshot().floor:
+            feed._recorder._tidy_at = 0.0  # a commit is followed by the housekeeping of the next minute
+            emit(tower)
         state = feed.snapshot()
         below, at = f"{state.epoch}.{state.floor - 1}", f"{state.epoch}.{state.floor}"
         assert tower.api(f"GET /api/v1/events?cursor={below}").code == "cursor_expired"
@@ -458,6 +461,89 @@ def test_replaced_store_ends_the_streams(own: Tower) -> None:
     assert answer.code == "invalid_last_event_id"
     assert own.ask("GET /readyz").json()["warnings"] == ["event_store"]
     assert items(own)[0]["type"] == "idkmesh.events.quarantined"
+
+
+def test_history_of_large_events_is_read_in_small_parts(own: Tower) -> None:
+    """EV-2.10, EV-5.10: of the largest events no more is read than a stream is given."""
+    emit(own, 30, text="x" * 60_000)
+    feed = own.server.events
+    messages, position = feed.after(feed.channel.beginning, 2, {})
+    assert (len(messages), position) == (2, 4)
+    epoch = feed.channel.beginning.name
+    with streaming(own, f"Last-Event-ID: {epoch}.0") as stream:
+        stream.until(f"id: {epoch}.000000000032".encode())
+        stream.until(b"}\n\n")
+        assert [int(event["sequence"]) for event in stream.documents][:31] == list(range(1, 32))
+    assert 0 < len(items(own, "?limit=200")) < 32
+
+
+def test_history_of_another_store_is_refused(own: Tower) -> None:
+    """EV-5.12: a batch is judged by the epoch of the snapshot that it was read from."""
+    feed = own.server.events
+    with pytest.raises(HistoryLostError):
+        feed.after(Beginning(0, str, "0" * 16), 0, {})
+
+
+def test_a_store_that_cannot_be_read_is_told_once(own: Tower, caplog: pytest.LogCaptureFixture) -> None:
+    """EV-2.8: 500 with a line in the log, and a line when it can be read again; a stream that needs it ends."""
+    feed = own.server.events
+    recorder: Any = feed._recorder
+    read = recorder.read
+
+    def fail(*arguments: Any, **options: Any) -> Any:
+        raise StoreError("the event store is away")
+
+    recorder.read = fail
+    caplog.set_level("INFO", "idkmesh")
+    for _ in range(3):
+        assert own.api("GET /api/v1/events").code == "internal_error"
+    with pytest.raises(HistoryLostError):
+        feed.after(feed.channel.beginning, 0, {})
+    recorder.read = read
+    assert own.api("GET /api/v1/events").status == 200
+    until(lambda: "can be read again" in caplog.text)
+    assert caplog.text.count("is away") == 1
+
+
+def test_a_refused_close_closes_nothing(own: Tower) -> None:
+    """EV-3.1, HS-9.5: server_close() within the service's own threads is refused, and the store stays open."""
+    outcome: list[object] = []
+
+    def close_within() -> None:
+        try:
+            own.server.server_close()
+        except RuntimeError as error:
+            outcome.append(error)
+
+    actions = own.server.service_actions
+
+    def once() -> None:
+        own.server.service_actions = actions  # type: ignore[method-assign]
+        close_within()
+
+    own.server.service_actions = once  # type: ignore[method-assign]
+    until(lambda: outcome)
+    emit(own)
+    assert len(items(own)) == 3
+
+
+def test_serving_again_writes_each_event_once(tmp_path: Path) -> None:
+    """EV-2.2, HS-9.4: a tower that is stopped and serves again has one recorder."""
+    before = [thread.name for thread in threading.enumerate()].count("event-recorder")
+    server = ControlTowerServer(("127.0.0.1", 0), TOKEN, store=tmp_path / "events.sqlite3")
+    for _ in range(3):
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        until(lambda: server._front_thread is not None)
+        server.shutdown()
+        thread.join(PATIENCE)
+    assert [thread.name for thread in threading.enumerate()].count("event-recorder") == before + 1
+    for number in range(50):
+        server.events.observe("test", {"number": number})
+    assert server.events._recorder.flush(PATIENCE)
+    found = server.events._recorder.read(0, 200, {}).events
+    assert [event.sequence for event in found] == list(range(1, 53))
+    server.server_close()
 
 
 def test_token_stands_in_no_event_and_no_file(own: Tower) -> None:

@@ -74,7 +74,7 @@ class Harness:
             Retention(**retention),
             clock=clock,
             published=self.published_now,
-            replaced=lambda: self.told.append(None),
+            replaced=lambda _epoch, _position: self.told.append(None),
             log=lambda line, level: self.lines.append((level, line)),
         )
 

@@ -15,12 +15,12 @@ from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Access, EventStream, Route, RouteApplication, RouteTable
 from idkmesh.httpd.sse import Message, event_frame
 from idkmesh.httpd.stream_window import matches
-from idkmesh.httpd.streams import Beginning, Channel, HistoryLostError, Subscription
+from idkmesh.httpd.streams import BATCH, Beginning, Channel, HistoryLostError, Subscription
 from tests.functional.support import PATIENCE, Running, SiteServer, running
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.request import Request
@@ -49,7 +49,7 @@ class MemoryHistory:
         self.hold.set()
         self.broken = False
 
-    def after(self, position: int, limit: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
+    def after(self, beginning: Beginning, position: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
         self.reads += 1
         self.threads.add(threading.current_thread().name)
         messages, newest = list(self.messages), len(self.messages)
@@ -59,8 +59,8 @@ class MemoryHistory:
         if position < self.floor:
             raise HistoryLostError
         rest = (message for message in messages[position:] if matches(message.attributes, wanted))
-        found = list(itertools.islice(rest, limit))
-        return found, found[-1].position if len(found) == limit else newest
+        found = list(itertools.islice(rest, BATCH))
+        return found, found[-1].position if len(found) == BATCH else newest
 
 
 class StreamServer(SiteServer):
@@ -74,6 +74,8 @@ class StreamServer(SiteServer):
         self.history.messages = [self.made(position) for position in range(1, self.newest + 1)]
         self.feed = Channel(self.history, Beginning(self.newest, str), GOODBYE)
         self.entered = threading.Semaphore(0)
+        self.meanwhile: Callable[[], None] | None = None
+        """What happens while the front judges a request for the stream."""
         super().__init__(*arguments, **options)
 
     def _make_application(self) -> Application:
@@ -98,12 +100,14 @@ class StreamServer(SiteServer):
         return RouteApplication(RouteTable((slow,), stream=stream), Everybody())
 
     def subscribe(self, request: Request) -> Subscription | Refusal:
-        generation = self.feed.generation
+        beginning = self.feed.beginning
+        if self.meanwhile is not None:
+            self.meanwhile()
         wanted = dict(re.findall(r"(\w+)=(\w+)", request.query))
         last = request.get("last-event-id")
         if last is not None and not last.isdigit():
             return Refusal(400, "invalid_last_event_id", "No.")
-        return Subscription(generation, None if last is None else int(last), wanted)
+        return Subscription(beginning, None if last is None else int(last), wanted)
 
     def slow(self, request: Request, body: bytes) -> Response:
         self.entered.release()

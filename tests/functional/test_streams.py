@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh.httpd import stream_hub
+from idkmesh.httpd.outbox import send_some
 from idkmesh.httpd.stream_hub import SEND_BUFFER_BYTES
 from idkmesh.httpd.streams import Beginning
 from tests.functional.stream_support import GOODBYE, Reader, streaming
@@ -55,6 +57,29 @@ def test_head_request() -> None:
             assert reader.to_end().endswith(b"\r\n\r\n")
         assert reader.fields["content-type"].startswith("text/event-stream")
         assert run.front.hub.statistics().opened_total == 0
+
+
+def test_head_request_has_the_fields_of_get() -> None:
+    """EV-5.1, CT-3.4: HEAD says from where GET would go on, and is refused where GET is."""
+    with streaming(newest=30, max_sse_clients=1) as run:
+        with Reader(run.server.server_address, "Last-Event-ID: 20", method="HEAD") as reader:
+            reader.to_end()
+            assert reader.fields["x-idkmesh-stream-position"] == "20"
+        opened(run)
+        with Reader(run.server.server_address, method="HEAD") as reader:
+            assert reader.to_end().startswith(b"HTTP/1.0 503 ")
+
+
+def test_opening_hides_nothing_from_the_others() -> None:
+    """EV-5.9: what is published while the front opens a stream reaches the idle ones at once."""
+    with streaming() as run:
+        idle = opened(run)
+        run.server.meanwhile = run.server.publish
+        opened(run).until(b"\r\n\r\n: ")
+        idle.until(b"id: 1\n")
+        with Reader(run.server.server_address, method="HEAD") as reader:
+            reader.to_end()
+        idle.until(b"id: 2\n")
 
 
 def test_tail_gets_what_is_published() -> None:
@@ -158,26 +183,70 @@ def test_history_that_is_lost_ends_the_stream() -> None:
 
 
 def test_history_that_cannot_be_read_ends_the_stream() -> None:
-    """EV-5.9: a fault of the store ends the streams that need it, says so in the log, and the others go on."""
+    """EV-5.9: a fault of the store ends the streams that need it, is told once, and the others go on."""
     with streaming(newest=300) as run:
         tail = opened(run)
         run.server.history.broken = True
-        opened(run, "Last-Event-ID: 100").to_end()
-        until(lambda: run.log.about("the disk is gone"))
+        for _ in range(5):
+            opened(run, "Last-Event-ID: 100").to_end()
         run.server.history.broken = False
         reader = opened(run, "Last-Event-ID: 100")
         reader.until(b"id: 300\n")
+        until(lambda: run.log.about("can be read again"))
+        assert len(run.log.about("the disk is gone")) == 1
         run.server.publish()
         tail.until(b"id: 301\n")
 
 
+def test_nobody_waits_for_those_that_left() -> None:
+    """EV-5.9: history is not read for clients that came and went, so they cannot keep others waiting."""
+    with streaming(newest=300) as run:
+        history = run.server.history
+        history.hold.clear()
+        for _ in range(6):
+            visitor = opened(run, "Last-Event-ID: 1")
+            visitor.close()
+            until(lambda: run.server.usage().sse_clients == 0)
+        reader = opened(run, "Last-Event-ID: 298")
+        history.hold.set()
+        reader.until(b"id: 300\n")
+        assert history.reads == 2, "the first visitor's, and the reader's"
+
+
+def test_a_faulty_subscribe_is_a_500() -> None:
+    """HS-7.6: what a program's own code raises on the front is answered and told, and the server goes on."""
+    with streaming() as run:
+
+        def fail() -> None:
+            raise KeyError("a fault")
+
+        run.server.meanwhile = fail
+        assert run.ask(get("/events")).code == "internal_error"
+        assert run.log.about("KeyError")
+        run.server.meanwhile = None
+        opened(run)
+
+
+def test_a_large_body_is_413() -> None:
+    """HS-3.13, HS-6.2: a stream asked for with a body is judged as any request; a small one is discarded."""
+    with streaming() as run:
+        assert run.ask(get("/events", "Content-Length: 100000000")).code == "payload_too_large"
+        reader = opened(run, "Content-Length: 5")
+        reader.sock.sendall(b"12345")
+        run.server.publish()
+        reader.until(b"id: 1\n")
+
+
 def test_limit_of_its_own() -> None:
-    """EV-5.6: one stream too many is 503 too_many_streams; a place that is left is taken by the next."""
+    """EV-5.6, HS-13.2: one too many is 503 too_many_streams, told once; a place that is left is taken by the next."""
     with streaming(max_sse_clients=2) as run:
         first, _second = opened(run), opened(run)
         assert run.ask(get("/events")).code == "too_many_streams"
+        assert run.ask(get("/events")).code == "too_many_streams"
         statistics = run.front.hub.statistics()
-        assert (statistics.open, statistics.opened_total, statistics.refused_total) == (2, 2, 1)
+        assert (statistics.open, statistics.opened_total, statistics.refused_total) == (2, 2, 2)
+        until(lambda: run.log.about("max_sse_clients (2) is reached"))
+        assert len(run.log.about("max_sse_clients")) == 1
         assert run.server.usage().sse_clients == 2
         first.close()
         until(lambda: run.server.usage().sse_clients == 1)
@@ -237,7 +306,7 @@ def test_heartbeat() -> None:
 
 
 def test_heartbeat_counts_from_the_last_byte() -> None:
-    """EV-5.7: while events come there is no comment, and none stands within an event."""
+    """EV-5.7: while events come there is no comment."""
     with streaming(sse_heartbeat=0.5) as run:
         reader = opened(run)
         for position in range(1, 30):
@@ -247,14 +316,40 @@ def test_heartbeat_counts_from_the_last_byte() -> None:
         assert reader.data.count(b"\n: ") == 1
 
 
+def test_a_heartbeat_is_never_torn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-5.7: what of a comment did not fit into the socket is sent before the history that came meanwhile."""
+    torn = threading.Event()
+    real = send_some
+
+    def some(sock: socket.socket, data: Any, flags: int) -> int:
+        if bytes(data[:4]) == b": 0\n"[:4]:
+            torn.set()
+            return real(sock, data[:2], flags)
+        return real(sock, data, flags)
+
+    with streaming(newest=20, sse_heartbeat=0.2) as run:
+        run.server.history.hold.clear()
+        monkeypatch.setattr(stream_hub, "send_some", some)
+        with Reader(run.server.server_address, "Last-Event-ID: 0") as reader:
+            assert torn.wait(PATIENCE)
+            run.server.history.hold.set()
+            reader.until(b"id: 20\n")
+            lines = reader.data.partition(b"\r\n\r\n")[2].split(b"\n")
+            assert lines[:3] == [b": the stream is open", b": 0", b"id: 1"]
+            assert reader.ids == list(range(1, 21))
+
+
 def test_lifetime() -> None:
-    """EV-5.7: after its time a stream ends, between two events, with an orderly close."""
+    """EV-5.7: after its time, and not before, a stream ends between two events, with an orderly close."""
     with streaming(sse_max_stream=1.0, sse_heartbeat=0.3) as run:
+        started = time.monotonic()
         reader = opened(run)
         run.server.publish()
+        reader.until(b"\n\n")
         data, how = ending(reader.sock)
+        assert time.monotonic() - started >= 1.0
         assert how == "eof"
-        assert data.endswith(b"\n")
+        assert data.replace(b": 1\n", b"") == b"", "nothing but heartbeats after the event"
         assert run.server.usage().sse_clients == 0
 
 
@@ -268,8 +363,8 @@ def test_drain_says_goodbye() -> None:
         run.server.begin_drain()
         for reader in (tail, resuming):
             assert reader.to_end().endswith(b"\n" + GOODBYE)
+            assert reader.data.rpartition(b"event: ")[2].count(b"id:") == 0
         assert time.monotonic() - started < 0.5 + 0.25  # the clients' own reading
-        assert b"id:" not in GOODBYE
         run.server.history.hold.set()
 
 
@@ -289,10 +384,10 @@ def test_drain_cuts_who_does_not_read() -> None:
         stalled = opened(run, buffer=4096)
         run.server.publish(60, size=30_000)
         until(lambda: run.core.budget.used > 0)
+        run.server.begin_drain()
         started = time.monotonic()
-        run.server.shutdown()
-        run.server.server_close()
-        assert time.monotonic() - started < 1.5
+        until(lambda: run.server.usage().sse_clients == 0)
+        assert time.monotonic() - started < 0.5 + 0.1
         assert ending(stalled.sock)[1] == "reset"
 
 
@@ -358,10 +453,12 @@ def test_unsent_bytes_are_bounded() -> None:
             opened(run, buffer=4096)
         for _ in range(20):
             run.server.publish(50, size=20_000)
-        until(lambda: run.core.budget.used > 0)
-        held = [len(connection.stream.unsent) for connection in run.front.hub._streams]
-        assert len(held) == 8
-        assert max(held) <= 64 * 1024 + 21_000
+        streams = [connection.stream for connection in run.front.hub._streams]
+        until(lambda: all(stream.unsent for stream in streams))
+        assert len(streams) == 8
+        kept = [stream.unsent.obj for stream in streams]  # a view keeps all that it is a view of
+        assert max(map(len, kept)) <= 64 * 1024 + 21_000
+        assert run.core.budget.used <= 8 * (64 * 1024 + 21_000)
 
 
 def test_a_slow_reader_that_falls_behind_goes_on_from_history() -> None:
@@ -421,6 +518,37 @@ def test_another_history_ends_the_streams() -> None:
         assert again.fields["x-idkmesh-stream-position"] == "new-0"
         run.server.publish()
         again.until(b"id: 1\n")
+
+
+def test_another_history_ends_a_stream_that_resumes() -> None:
+    """EV-5.12: history that is read while the store is replaced is of nobody's any more."""
+    with streaming(newest=50) as run:
+        run.server.history.hold.clear()
+        reader = opened(run, "Last-Event-ID: 10")
+        until(lambda: run.server.history.reads == 1)
+        run.server.feed.replace(Beginning(0, str))
+        run.server.history.hold.set()
+        reader.to_end()
+        assert reader.ids == []
+
+
+def test_a_position_judged_by_another_history_is_no_stream() -> None:
+    """EV-5.12: where the store is replaced while a request is judged, its stream ends before its first event."""
+    with streaming(newest=50) as run:
+        run.server.meanwhile = lambda: run.server.feed.replace(Beginning(50, str))
+        reader = opened(run, "Last-Event-ID: 10")
+        reader.to_end()
+        assert reader.ids == []
+
+
+def test_a_stream_that_has_ended_keeps_nothing() -> None:
+    """EV-5.10: what was kept for a stream is free at its end, without a garbage collection."""
+    with streaming() as run:
+        reader = opened(run)
+        (connection,) = run.front.hub._streams
+        reader.close()
+        until(lambda: run.server.usage().sse_clients == 0)
+        assert connection.stream is None
 
 
 def test_streams_are_not_evicted() -> None:
@@ -498,6 +626,18 @@ def test_over_tls_a_client_that_does_not_read() -> None:
             late.data += late.sock.recv(16_000)
         assert late.ids == list(range(1, 101))
         until(lambda: run.front.hub.statistics().dropped_total == 1)
+
+
+def test_over_tls_a_slow_but_steady_reader_stays() -> None:
+    """EV-5.10, HS-4.4: progress is seen over TLS too, where a socket takes a whole piece or nothing."""
+    with streaming(ssl_context=server_context(), request_timeout=1.0) as run:
+        reader = opened(run, buffer=4096, context=client_context())
+        run.server.publish(30, size=20_000)
+        end = time.monotonic() + 3.5
+        while time.monotonic() < end:
+            assert reader.sock.recv(3_000)
+            time.sleep(0.1)
+        assert run.front.hub.statistics().dropped_total == 0
 
 
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idkmesh.httpd.sse import Message
-from idkmesh.httpd.stream_window import TAKE_BYTES, Window, matches
+from idkmesh.httpd.stream_window import OVERHEAD_BYTES, TAKE_BYTES, Window, matches
 
 
 def message(position: int, size: int = 10, **attributes: str) -> Message:
@@ -38,9 +38,9 @@ def test_the_next_event_only() -> None:
 
 def test_old_events_go_and_the_newest_stays() -> None:
     """EV-5.10: the window has a bound in bytes; the newest event is there whatever its size."""
-    window = filled(10, limit=40)
+    window = filled(10, limit=3 * (13 + OVERHEAD_BYTES) + 1)
     assert (window.oldest, window.newest) == (12, 15)
-    window.append(message(16, size=500))
+    window.append(message(16, size=5000))
     assert (window.oldest, window.newest) == (15, 16)
     assert window.after(15, {})[1] == 16
 

@@ -65,20 +65,20 @@ def main() -> None:
         listener.sock.settimeout(0)
         selector.register(listener.sock, selectors.EVENT_READ, listener)
         listeners.append(listener)
-    lost = 0
+    ended = 0
     going = True
     while going:
         for key, _ in selector.select():
             if key.data is None:
                 going = False
             elif not key.data.read(arrivals):
-                lost += 1
+                ended += 1
                 selector.unregister(key.fileobj)
     gaps = [
         sum(second != first + 1 for first, second in zip(one.sequences, one.sequences[1:], strict=False))
         for one in listeners
     ]
-    sys.stdout.write(json.dumps({"arrivals": sorted(arrivals.items()), "gaps": sum(gaps), "ended": lost}) + "\n")
+    sys.stdout.write(json.dumps({"arrivals": sorted(arrivals.items()), "gaps": sum(gaps), "ended": ended}) + "\n")
 
 
 if __name__ == "__main__":

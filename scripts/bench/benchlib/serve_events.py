@@ -24,7 +24,8 @@ from idkmesh.events.retention import Retention
 from idkmesh.httpd import BoundedHTTPServer, use_short_switch_interval
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Access, EventStream, Route, RouteApplication, RouteTable
-from idkmesh.httpd.streams import Beginning, Channel, Subscription
+from idkmesh.httpd.stream_window import TAKE_BYTES
+from idkmesh.httpd.streams import BATCH, Beginning, Channel, Subscription
 from idkmesh.service_runtime import ServiceLimits
 
 from .processes import HOST
@@ -63,7 +64,7 @@ class StreamServer(BoundedHTTPServer):
             Retention(),
             clock=SystemClock(),
             published=self._committed,
-            replaced=lambda: None,
+            replaced=lambda _epoch, _position: None,
             log=lambda line, _level: print(line, file=sys.stderr),
             source="/bench",
         )
@@ -76,16 +77,16 @@ class StreamServer(BoundedHTTPServer):
         stream = EventStream(
             path="/events",
             channel=self.feed,
-            subscribe=lambda _request: Subscription(self.feed.generation),
+            subscribe=lambda _request: Subscription(self.feed.beginning),
             operation="events",
             **common,
         )
         burn = Route(method="GET", path="/burn", endpoint=self._burn, operation="burn", **common)
         return RouteApplication(RouteTable((burn,), stream=stream), Everybody())
 
-    def after(self, position: int, limit: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
+    def after(self, _beginning: Beginning, position: int, wanted: Mapping[str, str]) -> tuple[Sequence[Message], int]:
         """Read history, which only a stream that fell behind needs."""
-        batch = self.recorder.read(position, limit, wanted)
+        batch = self.recorder.read(position, BATCH, wanted, max_bytes=TAKE_BYTES)
         return [message_of(event) for event in batch.events], batch.position
 
     def _committed(self, events: Sequence[StoredEvent]) -> None:
@@ -141,14 +142,12 @@ def main() -> None:
         server.commits.clear()
         produce(server, spec["rate"], spec["seconds"])
         time.sleep(SETTLE_SECONDS)
-        after = Footprint.read(_own_pid())
         server.stop.set()
         say(
             {
                 "commits": sorted(server.commits.items()),
-                "threads": [before.threads, opened.threads, after.threads],
-                "resident": [before.resident_bytes, opened.resident_bytes, after.resident_bytes],
-                "streams": [hub.statistics().open, hub.statistics().dropped_total],
+                "threads": [before.threads, opened.threads],
+                "resident": [before.resident_bytes, opened.resident_bytes],
             }
         )
         sys.stdin.read()

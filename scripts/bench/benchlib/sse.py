@@ -30,7 +30,8 @@ HEADER = (
     "p99 ms",
     "max ms",
     "missing",
-    "out of order",
+    "doubled or out of order",
+    "streams ended",
     "threads before, with streams",
     "KB a stream",
 )
@@ -70,6 +71,7 @@ class Run:
     delay: Latency
     missing: int
     gaps: int
+    ended: int
     threads: Sequence[int]
     kilobytes: float
 
@@ -123,15 +125,16 @@ def judge(scenario: Scenario, counted: dict[str, Any], heard: dict[str, Any]) ->
     missing = 0
     for sequence, committed in counted["commits"]:
         arrived = arrivals.get(sequence, [])
-        missing += scenario.streams - len(arrived)
+        missing += max(0, scenario.streams - len(arrived))
         delays += [instant - committed for instant in arrived]
-    before, opened, _ = counted["resident"]
+    before, opened = counted["resident"]
     return Run(
         scenario.label,
         len(counted["commits"]),
         latency(delays),
         missing,
         heard["gaps"],
+        heard["ended"],
         counted["threads"],
         (opened - before) / scenario.streams / 1000,
     )
@@ -147,7 +150,8 @@ def _row(run: Run) -> Sequence[str | float | None]:
         run.delay["max"],
         run.missing,
         run.gaps,
-        ", ".join(map(str, run.threads[:2])),
+        run.ended,
+        ", ".join(map(str, run.threads)),
         run.kilobytes,
     )
 
@@ -156,7 +160,9 @@ def goals(scenario: Scenario, run: Run) -> list[Goal]:
     """Return what is to be reached in a scenario."""
     label = scenario.label
     found = [
-        Goal(f"{label}: events missing or doubled", abs(run.missing) + run.gaps, 0, at_least=False),
+        Goal(
+            f"{label}: events missing or doubled, streams ended", run.missing + run.gaps + run.ended, 0, at_least=False
+        ),
         Goal(f"{label}: threads more", run.threads[1] - run.threads[0], 0, at_least=False),
         Goal(f"{label}: KB a stream", run.kilobytes, 100, at_least=False),
     ]
