@@ -301,3 +301,15 @@ def test_drain_over_tls(drained: Running) -> None:
         drained.server.request_drain(15)
         drained.server.gate.set()
         assert parse(read_to_end(client)).body == b"waited"
+
+
+def test_slow_but_steady_reader(secure: Callable[..., Running]) -> None:
+    """HS-4.4: progress is seen over TLS too, where a socket takes a whole piece or nothing."""
+    here = secure(request_timeout=1.0)
+    with wrap(here.connect(receive_buffer=4096)) as client:
+        client.sendall(get("/large?16000000"))
+        end = time.monotonic() + 3.5
+        while time.monotonic() < end:
+            assert client.recv(1_500)
+            time.sleep(0.1)
+        assert here.server.usage().timed_out_total == 0
