@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Error, expect, sync_playwright
 
-from tests.ui.support import WAIT, Tower, Watched, running
+from tests.ui.support import WAIT, Tower, Watched, running, watching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +38,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def watched(browser: Browser) -> Iterator[Watched]:
     """Give a context of its own, and fail for whatever its pages complained of."""
-    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
-    watching = Watched(context)
-    yield watching
-    context.close()
-    assert watching.complaints == []
+    with watching(browser, permissions=["clipboard-read", "clipboard-write"]) as given:
+        yield given
 
 
 @pytest.fixture

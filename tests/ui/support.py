@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
 TOKEN = "secret-token-of-the-test-suite-0123456789"
 OTHER_TOKEN = "another-token-of-the-test-suite-987654321"
@@ -105,6 +105,16 @@ class Watched:
         if route:
             page.evaluate("route => { location.hash = route }", f"#/{route}")
         return page
+
+
+@contextlib.contextmanager
+def watching(browser: Browser, **options: Any) -> Iterator[Watched]:
+    """Give a context of its own, and fail for whatever its pages complained of."""
+    context = browser.new_context(**options)
+    watched = Watched(context)
+    yield watched
+    context.close()
+    assert watched.complaints == []
 
 
 def verdict(page: Page, text: str) -> None:

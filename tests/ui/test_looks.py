@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.ui.support import Watched, running
+from tests.ui.support import running, watching
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Scheme = Literal["light", "dark"]
-ROUTES = ("overview", "events", "event", "inspect", "api", "keys", "locked", "stale")
+ROUTES = ("overview", "events", "event", "inspect", "api", "keys", "stale", "locked")
 
 
 def open_everything(page: Page, route: str, origin: str) -> None:
@@ -40,6 +40,7 @@ def open_everything(page: Page, route: str, origin: str) -> None:
         page.keyboard.press("?")
         expect(page.get_by_role("dialog")).to_be_visible()
     elif route == "locked":
+        page.unroute_all()
         page.evaluate("sessionStorage.clear()")
         page.reload()
         expect(page.get_by_label("Link or token")).to_be_visible()
@@ -55,57 +56,48 @@ def open_everything(page: Page, route: str, origin: str) -> None:
 def test_no_barrier_that_axe_finds(browser: Browser, tmp_path: Path, scheme: Scheme) -> None:
     """CT-8.8: axe-core finds nothing on any page, in either scheme, grey figures included."""
     found: dict[str, str] = {}
-    with running(tmp_path / "events.sqlite3") as tower:
-        context = browser.new_context(color_scheme=scheme, reduced_motion="reduce")
+    looks = {"color_scheme": scheme, "reduced_motion": "reduce"}
+    with running(tmp_path / "events.sqlite3") as tower, watching(browser, **looks) as watched:
+        watched.allow("net::ERR_FAILED")
+        page = watched.ready(tower)
         for route in ROUTES:
-            watched = Watched(context)
-            watched.allow("net::ERR_")
-            page = watched.ready(tower)
             open_everything(page, route, tower.origin)
             results = Axe().run(page)
             if results.violations_count:
                 found[route] = results.generate_report()
-            page.close()
-        context.close()
+            page.keyboard.press("Escape")
     assert not found, "\n".join(f"{route}: {report}" for route, report in found.items())
 
 
 def test_narrow_screens_do_not_scroll_sideways(browser: Browser, tmp_path: Path) -> None:
     """CT-8.8: at 360 px every page fits its width, whatever an event says."""
-    with running(tmp_path / "events.sqlite3") as tower:
+    narrow = {"width": 360, "height": 740}
+    with running(tmp_path / "events.sqlite3") as tower, watching(browser, viewport=narrow) as watched:
         tower.emit("test." + "w" * 200, {"word": "x" * 5000}, subject="s" * 200)
-        context = browser.new_context(viewport={"width": 360, "height": 740})
-        watched = Watched(context)
-        watched.allow("net::ERR_")
-        for route in ("overview", "events", "event", "inspect", "api", "locked"):
-            page = watched.ready(tower)
+        watched.allow("net::ERR_FAILED")
+        page = watched.ready(tower)
+        for route in ROUTES:
             open_everything(page, route, tower.origin)
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= 360, route
-            page.close()
-        context.close()
-        assert watched.complaints == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, route
+            page.keyboard.press("Escape")
 
 
 def test_little_motion(browser: Browser, tmp_path: Path) -> None:
     """CT-8.8: whoever wants less motion gets none."""
     with running(tmp_path / "events.sqlite3") as tower:
         for wish, moving in (("reduce", False), ("no-preference", True)):
-            context = browser.new_context(reduced_motion=wish)  # type: ignore[arg-type]  # one of the two
-            page = Watched(context).ready(tower)
-            duration = page.locator(".fill").first.evaluate("element => getComputedStyle(element).transitionDuration")
-            assert (duration not in {"0s", ""}) is moving
-            context.close()
+            with watching(browser, reduced_motion=wish) as watched:
+                fill = watched.ready(tower).locator(".fill").first
+                duration = fill.evaluate("element => getComputedStyle(element).transitionDuration")
+                assert (duration not in {"0s", ""}) is moving
 
 
 def test_focus_can_be_seen(browser: Browser, tmp_path: Path) -> None:
     """CT-8.8: whatever has the focus by the keyboard has an outline."""
-    with running(tmp_path / "events.sqlite3") as tower:
-        context = browser.new_context()
-        page = Watched(context).ready(tower, "inspect")
+    with running(tmp_path / "events.sqlite3") as tower, watching(browser) as watched:
+        page = watched.ready(tower, "inspect")
         expect(page.get_by_label("Raw request")).to_be_visible()
         for _ in range(16):
             page.keyboard.press("Tab")
             style = "getComputedStyle(document.activeElement)"
             assert page.evaluate(f"document.activeElement === document.body || {style}.outlineStyle !== 'none'")
-        context.close()
