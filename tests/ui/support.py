@@ -114,7 +114,7 @@ def watching(browser: Browser, **options: Any) -> Iterator[Watched]:
     watched = Watched(context)
     yield watched
     context.close()
-    assert watched.complaints == []
+    assert not watched.complaints, watched.complaints
 
 
 def verdict(page: Page, text: str) -> None:

@@ -85,13 +85,14 @@ def test_overload(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         expect(page.locator("body")).not_to_have_attribute("data-stale", "")
         expect(message).to_have_count(0)
         expect(page.locator(".refusals")).to_contain_text("overloaded503")
+        page.close()
 
 
 def test_page_loads_although_one_place_is_all_there_is(watched: Watched, tmp_path: Path) -> None:
     """CT-8.1: the modules are loaded one after the other, so the page does not overload a small service itself."""
     watched.allow(REFUSED)
     with running(tmp_path / "events.sqlite3", limits=ServiceLimits(max_concurrent_requests=1)) as tower:
-        watched.ready(tower)
+        watched.ready(tower).close()
         assert tower.server.usage().overloaded_total <= 3
 
 
@@ -214,6 +215,7 @@ def test_streams_are_all_taken(watched: Watched, tmp_path: Path) -> None:
         assert time.monotonic() - freed < 30
         expect(page.locator(".event").first).to_contain_text("test.unseen")
         expect(page.locator(".message")).to_have_count(0)
+        page.close()
 
 
 def test_lifetime_of_a_stream_is_no_fault(watched: Watched, tmp_path: Path) -> None:
