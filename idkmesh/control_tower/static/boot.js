@@ -39,25 +39,37 @@ const MODULES = [
 
 const wait = (most) => new Promise((resolve) => setTimeout(resolve, most * (0.5 + Math.random() / 2)));
 
-async function style(name) {
-  for (let tries = 0; tries < 10; tries += 1) {
-    const link = document.createElement("link");
-    link.rel = "stylesheet";
-    link.href = `/static/css/${name}.css`;
-    const came = await new Promise((resolve) => {
-      link.addEventListener("load", () => resolve(true));
-      link.addEventListener("error", () => resolve(false));
-      document.head.append(link);
-    });
-    if (came) {
-      return;
+const TRIES = 6;
+
+// A place may be taken for a moment, if only by the answer before.
+async function patiently(load) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await load();
+    } catch (error) {
+      if (tries === TRIES) {
+        throw error;
+      }
+      await wait(100 * 2 ** tries);
     }
-    link.remove();
-    await wait(1000);
   }
 }
 
-// A module that failed stays failed in this document, so a new document is needed; first the service must answer.
+function style(name) {
+  return new Promise((resolve, reject) => {
+    const link = document.createElement("link");
+    link.rel = "stylesheet";
+    link.href = `/static/css/${name}.css`;
+    link.addEventListener("load", resolve);
+    link.addEventListener("error", () => {
+      link.remove();
+      reject(new Error(link.href));
+    });
+    document.head.append(link);
+  });
+}
+
+// In some browsers a module that failed stays failed: then a new document is needed, once there is an answer.
 async function reload() {
   for (let most = 1000; ; most = Math.min(most * 2, 15_000)) {
     await wait(most);
@@ -71,10 +83,10 @@ async function reload() {
 
 try {
   for (const name of STYLES) {
-    await style(name);
+    await patiently(() => style(name));
   }
   for (const name of MODULES) {
-    await import(`/static/${name}.js`);
+    await patiently(() => import(`/static/${name}.js`));
   }
 } catch {
   document.getElementById("loading").textContent =
