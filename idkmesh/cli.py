@@ -23,6 +23,7 @@ LISTED_EVENTS: Final = 50
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,6}")
 _MAX_PORT: Final = 65_535
+_MAX_EVENTS: Final = 10_000
 
 _EXIT_CODES: Final = (
     "exit codes: 0 ended as asked, 1 could not start, 2 wrong usage, 130 and 143 a second SIGINT or SIGTERM, "
@@ -172,8 +173,8 @@ def _add_settings(group: argparse._ActionsContainer, settings: Sequence[Setting]
 
 
 def _count(text: str) -> int:
-    if not _COUNT.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is refused, it must be a whole number from 1 to 9999999")
+    if not _COUNT.fullmatch(text) or int(text) > _MAX_EVENTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is refused, it must be a whole number from 1 to {_MAX_EVENTS}")
     return int(text)
 
 

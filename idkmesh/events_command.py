@@ -16,7 +16,7 @@ from idkmesh.events.reader import StoreAbsentError, read_file
 from idkmesh.events.store import MAX_BATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from idkmesh.events.envelope import Position, StoredEvent
@@ -47,20 +47,18 @@ class Query:
 def print_events(query: Query, limit: int) -> int:
     """Print the newest events, or the first after a position, oldest first; return the exit code."""
     if query.after is None:
-        events = _newest(query, limit)
-    else:
-        position = _begin(query, query.after)
-        events = []
-        while len(events) < limit:
-            batch = _read(query, position.sequence, min(MAX_BATCH, limit - len(events)))
-            _refuse_epoch(query, position, batch.epoch)
-            _tell_gap(position.sequence, batch)
-            events += batch.events
-            position = position._replace(sequence=batch.position)
-            if position.sequence >= batch.newest:
-                break
-    for event in events:
-        console.say(_line(event, as_json=query.as_json))
+        _print(query, _newest(query, limit))
+        return 0
+    position = _begin(query, query.after)
+    while limit > 0:
+        batch = _read(query, position.sequence, min(MAX_BATCH, limit))
+        _refuse_epoch(query, position, batch.epoch)
+        _tell_gap(position.sequence, batch)
+        _print(query, batch.events)
+        limit -= len(batch.events)
+        position = position._replace(sequence=batch.position)
+        if position.sequence >= batch.newest:
+            break
     return 0
 
 
@@ -95,8 +93,7 @@ def _follow(query: Query, epoch: str, position: int) -> NoReturn:
             epoch, position = batch.epoch, 0
             continue
         _tell_gap(position, batch)
-        for event in batch.events:
-            console.say(_line(event, as_json=query.as_json))
+        _print(query, batch.events)
         position = batch.position
         if position >= batch.newest:
             time.sleep(LOOK_SECONDS)
@@ -158,6 +155,11 @@ def _read(query: Query, after: int | None, limit: int, *, descending: bool = Fal
         raise CommandError(str(error), EXIT_USAGE) from error
     except StoreError as error:
         raise CommandError(str(error), EXIT_UNREADABLE) from error
+
+
+def _print(query: Query, events: Sequence[StoredEvent]) -> None:
+    for event in events:
+        console.say(_line(event, as_json=query.as_json))
 
 
 def _line(event: StoredEvent, *, as_json: bool) -> str:

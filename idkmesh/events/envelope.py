@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -63,27 +63,30 @@ def parse_position(text: str) -> Position | None:
 class Event:
     """An event as its producer gives it (EV-1.4).
 
-    ``time`` is aware; ``data`` is a mapping of what JSON can say. ``time_text``, ``data_text`` and ``digest`` are made
-    from them at once, so that what a producer does to its mapping afterwards changes no event. Raises
-    :class:`EventError` for anything that EV-1.5 refuses.
+    ``time`` is aware; ``data`` is a mapping of what JSON can say. ``time_text``, ``data_text``, its ``size`` in bytes
+    and ``digest`` are made from them at once; the mapping is not kept, so that what a producer does to it afterwards
+    changes no event, and one that waits takes no more room than its text. Raises :class:`EventError` for anything that
+    EV-1.5 refuses.
     """
 
     type: str
     source: str
     time: datetime
-    data: Mapping[str, Any]
+    data: InitVar[Mapping[str, Any]]
     subject: str | None = None
     time_text: str = field(init=False, repr=False)
     data_text: str = field(init=False, repr=False)
+    size: int = field(init=False, repr=False)
     digest: str = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, data: Mapping[str, Any]) -> None:
         for name in FILTERS:
             if name != "subject" or self.subject is not None:
                 _check_attribute(name, getattr(self, name))
         object.__setattr__(self, "time_text", time_text(self.time))
-        text = data_text(self.data)
+        text = data_text(data)
         object.__setattr__(self, "data_text", text)
+        object.__setattr__(self, "size", len(text.encode()))
         object.__setattr__(self, "digest", digest_of(text))
 
 

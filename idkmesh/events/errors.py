@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PRIMARY: Final = 0xFF
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_NO_RIGHT: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _READ_ONLY_MOVED: Final = 1032
 """SQLITE_READONLY_DBMOVED, which the module has no name for in every version."""
 
@@ -55,17 +58,27 @@ def told(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise translated(error, path) from None
     except OSError as error:
-        raise StoreError(
-            f"the event store {path} cannot be used: {error.strerror or error}; "
-            "make its folder and files writable for this user, or name another place with --store"
-        ) from None
+        raise translated_system(error, path) from None
+
+
+def translated_system(error: OSError, path: Path) -> StoreError:
+    """Return the :class:`StoreError` that says what an error of the system means for the store at ``path``."""
+    if error.errno in _NO_ROOM:
+        return StoreFullError(f"the event store {path} has no room left; make room on its file system")
+    where = f" ({error.filename})" if error.filename is not None and str(error.filename) != str(path) else ""
+    advice = "make its folder and files writable for this user" if error.errno in _NO_RIGHT else "look at that place"
+    return StoreError(
+        f"the event store {path} cannot be used: {error.strerror or error}{where}; {advice}, or name another with "
+        "--store"
+    )
 
 
 def translated(error: sqlite3.Error, path: Path) -> StoreError:
     """Return the :class:`StoreError` that says what an error of SQLite means for the store at ``path``."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     match code & _PRIMARY:
-        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+        # A constraint too: what is appended fits the tables, unless somebody has changed what they count by.
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CONSTRAINT:
             return StoreDamagedError(f"the event store {path} is damaged: {error}")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreBusyError(f"the event store {path} is locked by another process; end what holds it")

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
 CAPACITY: Final = 1024
 """Events that wait at most; one more is dropped and counted."""
 
+CAPACITY_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of data that wait at most: 1,024 of the largest events would be 64 MiB."""
+
 
 class Inbox:
     """Events that wait, in the order in which they came. Any thread; the lock is held for no longer than a copy."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
+    def __init__(self) -> None:
         self._lock = threading.Condition()
         self._waiting: deque[Event] = deque()
+        self._bytes = 0
         self._closed = False
         self._taken_in = 0
         self._settled = 0
@@ -31,10 +34,12 @@ class Inbox:
     def put(self, event: Event) -> bool:
         """Take an event in, or drop and count it. Say whether the writer has to be woken."""
         with self._lock:
-            if self._closed or len(self._waiting) >= self._capacity:
+            full = len(self._waiting) >= CAPACITY or self._bytes + event.size > CAPACITY_BYTES
+            if self._closed or full:
                 self._dropped += 1
                 return False
             self._waiting.append(event)
+            self._bytes += event.size
             self._taken_in += 1
             return len(self._waiting) == 1
 
@@ -47,7 +52,7 @@ class Inbox:
         """Take out the oldest events, that :meth:`first` has returned: they are stored, or refused."""
         with self._lock:
             for _ in events:
-                self._waiting.popleft()
+                self._bytes -= self._waiting.popleft().size
             self._settled += len(events)
             self._lock.notify_all()
 

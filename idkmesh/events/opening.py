@@ -5,9 +5,10 @@ Laws of this module:
 1. One process at a time opens a store (:func:`~idkmesh.events.bells.one_at_a_time`), so one makes it, one brings it up
    and one puts it aside.
 2. Nothing but SQLite opens the database: closing a descriptor drops every lock that this process has on the file.
-3. A file gets the store's name when it is whole: one that is empty was emptied by somebody else.
-4. A damaged file is renamed, the database first, before its connections are closed: SQLite then leaves the log alone,
-   where closing the last connection would else write it into the damaged file and delete it.
+3. A file gets the store's name when it is whole (:mod:`~idkmesh.events.quarantine`): one that is empty was emptied by
+   somebody else.
+4. A damaged file keeps its log: closing the last connection that may write would write the log into the file and delete
+   it. So the file is examined by one that may only read, and one that may write is closed after the renaming.
 """
 
 from __future__ import annotations
@@ -15,36 +16,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import sqlite3
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from idkmesh.events.bells import make_bell_folder, one_at_a_time
-from idkmesh.events.envelope import Event
+from idkmesh.events.bells import bell_folder, make_bell_folder, one_at_a_time, ring_others
+from idkmesh.events.connecting import BUSY_SECONDS, close_quietly, connect, refuse_inherited, roll_back
 from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreNewerError, told
-from idkmesh.events.place import (
-    BESIDE,
-    CAREFULLY,
-    beside,
-    identity_of,
-    make_folders,
-    network_kind,
-    refuse_other_kinds,
-    sync_folder,
-)
+from idkmesh.events.place import BESIDE, beside, identity_of, make_folders, network_kind, refuse_other_kinds
+from idkmesh.events.quarantine import discard_new, finish, make_store, put_aside
+from idkmesh.events.reading import check_counts, read_epoch
 from idkmesh.events.schema import APPLICATION_ID, SCHEMA_VERSION, bring_up, expected_names, marks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
     from pathlib import Path
 
+    from idkmesh.events.connecting import Connection
     from idkmesh.events.place import Identity
-
-BUSY_SECONDS: Final = 5.0
-"""How long a write waits for other writers (EV-2.1)."""
 
 CHECK_SECONDS: Final = 5.0
 """How long ``quick_check`` may take at opening (EV-2.7); it reads some 200 MiB a second."""
@@ -86,22 +76,12 @@ class Opened:
     none.
     """
 
-    connection: sqlite3.Connection
+    connection: Connection
     epoch: str
     identity: Identity
     wal: bool
     notes: tuple[Note, ...]
     quarantined: str | None
-
-
-def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Return a connection in ``mode`` (a query of SQLite's URIs) that never makes the file. Any thread may have it."""
-    connection = sqlite3.connect(
-        f"{path.as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    # Damage is a wrong digest of a text then, and no error of another kind.
-    connection.text_factory = _text
-    return connection
 
 
 def open_store(path: Path, *, now: datetime, source: str, damage: Damage | None = None) -> Opened:
@@ -114,100 +94,69 @@ def open_store(path: Path, *, now: datetime, source: str, damage: Damage | None 
     with told(path):
         make_folders(path.parent)
         refuse_other_kinds(path)
+        if damage is None and not bell_folder(path).exists():
+            _refuse_no_store(path)
         folder = make_bell_folder(path)
         with one_at_a_time(folder):
-            return _open(path, now, source, damage)
+            opened = _open(path, now, source, damage)
+    if opened.quarantined is not None:
+        ring_others(folder, None)  # who is idle would go on with the file that was put aside
+    return opened
+
+
+def _refuse_no_store(path: Path) -> None:
+    """Refuse a file that shows in no way that it was a store: it may be somebody's (EV-2.7)."""
+    if identity_of(path) is None:
+        return
+    try:
+        _is_ours(path)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
+            raise
+    except StoreDamagedError:
+        pass
+    else:
+        return
+    raise StoreForeignError(f"{path} is no event store and is left alone; name another place with --store")
 
 
 def _open(path: Path, now: datetime, source: str, damage: Damage | None) -> Opened:
-    reason = None
     identity = identity_of(path)
-    if damage is not None and identity in {damage.identity, None}:
-        reason = damage.reason
-    elif identity is None:
-        if any(beside(path, end).exists() for end in BESIDE):
+    refuse_inherited(path, identity)
+    reason = line = None
+    if identity is not None:
+        discard_new(path)  # its maker died before anything was renamed
+        if damage is not None and damage.identity == identity:
+            reason = damage.reason
+    elif (line := finish(path, now)) is None:
+        if damage is not None:
+            reason = damage.reason
+        elif any(beside(path, end).exists() for end in BESIDE):
             reason = f"the event store {path} is gone, but not what lay beside it"
         else:
-            _make(path, ())
-    held: list[sqlite3.Connection] = []
+            make_store(path)
+    held: list[Connection] = []
     try:
         if reason is None:
             try:
-                return _checked(path, held)
+                return _told_of(_checked(path, held), line)
             except StoreDamagedError as found:
                 reason = str(found)
-        line = _put_aside(path, now, source, reason)
+        line = put_aside(path, now, source, reason)
     finally:
-        _close_all(held)  # after the renaming (law 4); on success it is empty
-    opened = _checked(path, held)
-    return Opened(
-        opened.connection,
-        opened.epoch,
-        opened.identity,
-        opened.wal,
-        (Note(logging.ERROR, line), *opened.notes),
-        line,
-    )
+        for connection in held:  # after the renaming (law 4)
+            close_quietly(connection)
+    return _told_of(_checked(path, []), line)
 
 
-def _make(path: Path, events: Sequence[Event]) -> None:
-    """Make a store with the first events in it, whole, then give it its name (law 3)."""
-    new = beside(path, "-new")
-    for left in (new, beside(new, "-journal")):  # of a process that died here
-        left.unlink(missing_ok=True)
-    os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | CAREFULLY, 0o600))
-    try:
-        with contextlib.closing(connect(new, "mode=rw")) as connection:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("BEGIN IMMEDIATE")
-            epoch = secrets.token_hex(8)
-            bring_up(connection, epoch=epoch)
-            insert(connection, epoch, events)
-            connection.execute("COMMIT")
-        new.rename(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+def _told_of(opened: Opened, line: str | None) -> Opened:
+    """Return an open store with the line on the one before it, if that was put aside."""
+    if line is None:
+        return opened
+    return replace(opened, notes=(Note(logging.ERROR, line), *opened.notes), quarantined=line)
 
 
-def insert(connection: sqlite3.Connection, epoch: str, events: Sequence[Event]) -> int:
-    """Insert events within a transaction, and return the sequence of the last one, 0 without events."""
-    statement = "INSERT INTO event (epoch, type, source, subject, time, data, datadigest) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    last = 0
-    for event in events:
-        row = (epoch, event.type, event.source, event.subject, event.time_text, event.data_text, event.digest)
-        last = connection.execute(statement, row).lastrowid or 0
-    return last
-
-
-def _put_aside(path: Path, now: datetime, source: str, reason: str) -> str:
-    """Rename the store with all that lies beside it, make a new one, and return the line that tells of it (EV-2.7)."""
-    name = f"{path.name}.damaged-{now:%Y%m%dT%H%M%SZ}"
-    ends = ("", *BESIDE)
-    number = 1
-    aside = path.with_name(name)
-    while any(os.path.lexists(beside(aside, end)) for end in ends):
-        number += 1
-        aside = path.with_name(f"{name}-{number}")
-    files = []
-    for end in ends:
-        with contextlib.suppress(FileNotFoundError):
-            beside(path, end).rename(beside(aside, end))
-            files.append(str(beside(aside, end)))
-    sync_folder(path.parent)
-    told_files = [file.encode("utf-8", "backslashreplace").decode() for file in files]
-    told_reason = reason.encode("utf-8", "backslashreplace").decode()
-    data = {"reason": told_reason, "files": told_files}
-    event = Event(type="idkmesh.events.quarantined", source=source, time=now, data=data)
-    _make(path, [event])
-    return (
-        f"{reason}; it was put aside as {aside} and a new store with a new epoch begins; "
-        "nothing was deleted: keep it for a rescue with the sqlite3 shell's .recover, or remove it"
-    )
-
-
-def _checked(path: Path, held: list[sqlite3.Connection]) -> Opened:
+def _checked(path: Path, held: list[Connection]) -> Opened:
     """Open a file that is there, for writing.
 
     A connection that has failed is left in ``held``, open. Raises :class:`StoreDamagedError` for what has to be put
@@ -218,18 +167,40 @@ def _checked(path: Path, held: list[sqlite3.Connection]) -> Opened:
     with told(path):
         ours = _is_ours(path)
         _check_log(path)
-        connection = connect(path, "mode=rw")
+        notes = _examined(path, ours=ours)
+        connection = connect(path, "rw")
         held.append(connection)
-        for setting in ("trusted_schema = OFF", "cell_size_check = ON", "fullfsync = ON", "wal_autocheckpoint = 0"):
-            connection.execute(f"PRAGMA {setting}")
-        _check_view(connection, path, ours=ours)
-        notes = _quick_check(connection, path)
-        epoch = _epoch(connection, path)
+        _set(connection)
+        _bring_up(connection, path)
+        epoch = read_epoch(connection, path)
         wal, more = _choose_journal(connection, path)
     if identity is None or identity_of(path) != identity:
         raise StoreError(f"the event store {path} was replaced while it was opened; start again")
     held.remove(connection)
     return Opened(connection, epoch, identity, wal, (*notes, *more), None)
+
+
+def _set(connection: Connection) -> None:
+    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "fullfsync = ON", "wal_autocheckpoint = 0"):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def _examined(path: Path, *, ours: bool) -> tuple[Note, ...]:
+    """Check what the file is with its log, by a connection whose closing leaves both as they are (law 4)."""
+    # What a rollback journal holds has to be written back, which a reader cannot; there is no log then.
+    mode: Literal["ro", "rw"] = "rw" if beside(path, "-journal").exists() else "ro"
+    with contextlib.closing(connect(path, mode)) as connection:
+        _set(connection)
+        application, version = marks(connection)
+        if application != APPLICATION_ID and ours:
+            raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is another database's")
+        _refuse_foreign(path, other=application != APPLICATION_ID)
+        _refuse_newer(path, version)
+        if version == SCHEMA_VERSION:
+            _check_names(connection, path)
+        notes = _check_content(connection, path)
+        read_epoch(connection, path)
+        return notes
 
 
 def _is_ours(path: Path) -> bool:
@@ -246,7 +217,7 @@ def _is_ours(path: Path) -> bool:
         raise StoreDamagedError(f"the event store {path} is damaged: it is empty")
     for _ in range(_LOOKS):
         try:
-            with contextlib.closing(connect(path, "immutable=1")) as connection:
+            with contextlib.closing(connect(path, "ro", "immutable=1")) as connection:
                 application, version = marks(connection)
                 (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.DatabaseError as error:
@@ -278,49 +249,61 @@ def _refuse_newer(path: Path, version: int) -> None:
 def _check_log(path: Path) -> None:
     """Raise where the write-ahead log is missing or is none: what it held was acknowledged, and is lost.
 
-    SQLite would open the file without a word, and give the sequences of what is lost to other events. It removes
-    the index of the log before the log, so the log is looked for first.
+    SQLite would open the file without a word, and give the sequences of what is lost to other events. Only a log that
+    stays away beside its index is missing: who opens the store makes the log first, perhaps between two looks.
     """
-    log = beside(path, "-wal")
-    try:
-        with log.open("rb") as file:
-            # In this order: others write to it meanwhile, and empty it, which leaves nothing to read.
-            size = os.fstat(file.fileno()).st_size
-            head = file.read(len(_LOG_MAGIC[0]))
-    except FileNotFoundError:
-        if beside(path, "-shm").exists():
-            raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is gone") from None
+    for look in range(_LOOKS):
+        if look:
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        try:
+            size, head = _log_head(beside(path, "-wal"))
+        except FileNotFoundError:
+            if beside(path, "-shm").exists():
+                continue
+            return
+        if size >= _LOG_WITH_A_FRAME and head and head not in _LOG_MAGIC:
+            raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is none")
         return
-    if size >= _LOG_WITH_A_FRAME and head and head not in _LOG_MAGIC:
-        raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is none")
+    raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is gone")
 
 
-def _check_view(connection: sqlite3.Connection, path: Path, *, ours: bool) -> None:
-    """Check what the file is with its log, and bring it up where it is older (EV-2.6)."""
-    application, version = marks(connection)
-    if application != APPLICATION_ID and ours:
-        raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is another database's")
-    _refuse_foreign(path, other=application != APPLICATION_ID)
+def _log_head(log: Path) -> tuple[int, bytes]:
+    """Return the log's size and its first bytes, in this order: others write to it meanwhile, and empty it."""
+    with log.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return size, file.read(len(_LOG_MAGIC[0]))
+
+
+def _bring_up(connection: Connection, path: Path) -> None:
+    """Bring an older file to this version (EV-2.6)."""
     connection.execute("BEGIN IMMEDIATE")  # fails without the right to write, which is told at once then
     try:
-        _refuse_newer(path, marks(connection)[1])
+        _, version = marks(connection)
+        _refuse_newer(path, version)
         if version < SCHEMA_VERSION:
             bring_up(connection)
         connection.execute("COMMIT")
     except BaseException:
         roll_back(connection)
         raise
+    _check_names(connection, path)
+
+
+def _check_names(connection: Connection, path: Path) -> None:
     names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if missing := expected_names() - names:
         raise StoreDamagedError(f"the event store {path} is damaged: it lacks {', '.join(sorted(missing))}")
 
 
-def _quick_check(connection: sqlite3.Connection, path: Path) -> tuple[Note, ...]:
-    """Let SQLite look at every page, for at most :data:`CHECK_SECONDS`."""
+def _check_content(connection: Connection, path: Path) -> tuple[Note, ...]:
+    """Let SQLite look at every page and count the events, for at most :data:`CHECK_SECONDS`."""
     deadline = time.monotonic() + CHECK_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _CHECK_STEP)
     try:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise StoreDamagedError(f"the event store {path} is damaged: {' '.join(str(found).split())}")
+        check_counts(connection, path)
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
             raise
@@ -328,21 +311,7 @@ def _quick_check(connection: sqlite3.Connection, path: Path) -> tuple[Note, ...]
         return (Note(logging.WARNING, line),)
     finally:
         connection.set_progress_handler(None, 0)
-    if found != "ok":
-        raise StoreDamagedError(f"the event store {path} is damaged: {' '.join(str(found).split())}")
     return ()
-
-
-def _epoch(connection: sqlite3.Connection, path: Path) -> str:
-    """Return the epoch, and check that the newest event is of it and whole."""
-    rows = connection.execute("SELECT epoch FROM meta").fetchall()
-    if len(rows) != 1 or len(str(rows[0][0])) != 16:  # noqa: PLR2004  digits of an epoch, EV-1.2
-        raise StoreDamagedError(f"the event store {path} is damaged: it has no epoch")
-    epoch = str(rows[0][0])
-    newest = connection.execute("SELECT epoch FROM event ORDER BY sequence DESC LIMIT 1").fetchone()
-    if newest is not None and newest[0] != epoch:
-        raise StoreDamagedError(f"the event store {path} is damaged: its write-ahead log is another store's")
-    return epoch
 
 
 def _choose_journal(connection: sqlite3.Connection, path: Path) -> tuple[bool, tuple[Note, ...]]:
@@ -373,20 +342,3 @@ def truncate_log(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
-
-
-def roll_back(connection: sqlite3.Connection) -> None:
-    """End a transaction that has failed, if SQLite has not ended it already."""
-    with contextlib.suppress(sqlite3.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-
-
-def _close_all(connections: list[sqlite3.Connection]) -> None:
-    while connections:
-        with contextlib.suppress(sqlite3.Error):
-            connections.pop().close()
-
-
-def _text(value: bytes) -> Any:  # noqa: ANN401  what the module asks for
-    return value.decode("utf-8", "replace")

@@ -6,10 +6,14 @@ import contextlib
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from idkmesh.events.errors import StoreError
+
+if sys.platform != "win32":
+    import fcntl
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
 """Where Linux tells what is mounted, proc(5). Elsewhere nothing is known, and WAL is taken."""
@@ -67,6 +71,18 @@ def make_folders(folder: Path) -> None:
         folder = folder.parent
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(each.parent)  # a store that is on the disk under no name is lost
+
+
+def absolute(path: Path) -> Path:
+    """Return the path from the root on, without following links. Raises :class:`StoreError` where there is no root."""
+    try:
+        return Path(os.path.abspath(path))  # noqa: PTH100  Path.absolute() keeps "..", resolve() follows links
+    except FileNotFoundError:
+        raise StoreError(
+            f"the event store {path} cannot be found: the working directory was removed; name the whole path with "
+            "--store"
+        ) from None
 
 
 def sync_folder(folder: Path) -> None:
@@ -74,7 +90,10 @@ def sync_folder(folder: Path) -> None:
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            if hasattr(fcntl, "F_FULLFSYNC"):  # macOS, whose fsync() leaves it to the disk's cache
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            else:
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
 

@@ -13,18 +13,19 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from idkmesh.events.connecting import connect
 from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreNewerError, told
-from idkmesh.events.opening import connect
-from idkmesh.events.place import beside, identity_of, refuse_other_kinds
+from idkmesh.events.place import absolute, beside, identity_of, refuse_other_kinds
 from idkmesh.events.reading import read_batch
 from idkmesh.events.schema import APPLICATION_ID, SCHEMA_VERSION, marks
 from idkmesh.events.store import READ_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from idkmesh.events.state import Batch
 
@@ -33,10 +34,32 @@ _READ_VERSION: Final = 19
 """Offset in the header of what a reader must know: 2 for a write-ahead log (SQLite file format, section 1.3.3)."""
 _WRITE_AHEAD: Final = 2
 _TRIES: Final = 5
+_PAUSE_SECONDS: Final = 0.02
+"""Between two tries: a service that starts or ends makes and removes what lies beside the file."""
+
+
+class _Way(NamedTuple):
+    """How a file can be read without making one."""
+
+    options: tuple[str, ...]
+    locks: bool
+
+
+_IN_USE: Final = _Way(("readonly_shm=1",), locks=True)
+_WITHOUT_LOG: Final = _Way((), locks=True)
+_AT_REST: Final = _Way(("immutable=1",), locks=False)
 
 
 class StoreAbsentError(StoreError):
     """Nothing is there under the name: not yet, or not any more."""
+
+
+class _UnsettledError(StoreError):
+    """What is there is being made or removed, or was left so."""
+
+
+_PASSING: Final = (StoreDamagedError, StoreAbsentError, _UnsettledError, FileNotFoundError, sqlite3.DatabaseError)
+"""What may be otherwise a moment later."""
 
 
 def read_file(
@@ -52,25 +75,42 @@ def read_file(
     ``after`` None is the beginning, or, ``descending``, the end. Raises :class:`StoreError`, which says what is missing
     and what would help.
     """
-    path = Path(os.path.abspath(path))  # noqa: PTH100  Path.absolute() keeps "..", resolve() follows links
+    path = absolute(path)
     start = after if after is not None else 2**62 if descending else 0
-    for attempt in range(_TRIES):
-        with _told(path):
-            mode = _mode(path)
+    with _told(path):
+        left = _TRIES
+        while True:
+            left -= 1
             try:
-                found = _read(path, mode, (start, limit, wanted), descending=descending)
-            except sqlite3.OperationalError:
-                # A service that starts or ends makes and removes what lies beside the file.
-                if attempt == _TRIES - 1:
+                return _read_once(path, (start, limit, wanted), descending=descending)
+            except _PASSING:
+                if not left:
                     raise
-                continue
-            if mode != "immutable=1" or not beside(path, "-wal").exists():
-                return found
-    raise StoreError(f"the event store {path} changed hands at each of {_TRIES} tries; try again")
+            time.sleep(_PAUSE_SECONDS)
 
 
-def _read(path: Path, mode: str, query: tuple[int, int, Mapping[str, str]], *, descending: bool) -> Batch:
-    with contextlib.closing(connect(path, mode)) as connection:
+def _read_once(path: Path, query: tuple[int, int, Mapping[str, str]], *, descending: bool) -> Batch:
+    before = _stamp(path)
+    way = _way(path)
+    try:
+        found = _read(path, way, query, descending=descending)
+    finally:
+        # Nothing keeps a service from writing meanwhile: what was read may be torn, or be damage that is none.
+        if not way.locks and (_stamp(path) != before or beside(path, "-wal").exists()):
+            raise _UnsettledError(f"the event store {path} changed hands at each of {_TRIES} tries; try again")
+    return found
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read(path: Path, way: _Way, query: tuple[int, int, Mapping[str, str]], *, descending: bool) -> Batch:
+    with contextlib.closing(connect(path, "ro", *way.options)) as connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("BEGIN")
         application, version = marks(connection)
@@ -84,7 +124,7 @@ def _read(path: Path, mode: str, query: tuple[int, int, Mapping[str, str]], *, d
         return read_batch(connection, path, query, descending=descending, max_bytes=READ_BYTES)
 
 
-def _mode(path: Path) -> str:
+def _way(path: Path) -> _Way:
     """Return how the file can be read without making one. Raises :class:`StoreError` where it cannot."""
     refuse_other_kinds(path)
     if identity_of(path) is None:
@@ -97,15 +137,15 @@ def _mode(path: Path) -> str:
     if len(header) < _HEADER_BYTES:
         raise StoreDamagedError(f"the event store {path} is damaged: it is shorter than a header")
     if header[_READ_VERSION] != _WRITE_AHEAD:
-        return "mode=ro"
+        return _WITHOUT_LOG
     log, index = beside(path, "-wal"), beside(path, "-shm")
     if not log.exists():
-        return "immutable=1"  # nobody has it open: whoever opens it makes the log first
+        return _AT_REST  # nobody has it open: whoever opens it makes the log first
     if index.exists():
         for each in (log, index):
             each.open("rb").close()  # the right to read these is needed too
-        return "mode=ro&readonly_shm=1"
-    raise StoreError(
+        return _IN_USE
+    raise _UnsettledError(
         f"the event store {path} was left with a log but no index ({index.name}), which reading it would have to make; "
         "start idkmesh control-tower once, which tidies up"
     )

@@ -2,25 +2,81 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.events.envelope import FILTERS, StoredEvent, digest_of, time_text
+from idkmesh.events.envelope import FILTERS, MAX_ATTRIBUTE_CHARACTERS, StoredEvent, digest_of, time_text
 from idkmesh.events.errors import StoreDamagedError
 from idkmesh.events.state import Batch, Bounds
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
-    from datetime import datetime
     from pathlib import Path
 
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 _COLUMNS: Final = "sequence, epoch, type, source, subject, time, data, datadigest"
 
 
-def read_bounds(connection: sqlite3.Connection) -> Bounds:
+def read_bounds(connection: sqlite3.Connection, path: Path) -> Bounds:
     """Return floor and newest sequence of a connection's snapshot."""
-    floor, newest = connection.execute("SELECT floor, (SELECT max(sequence) FROM event) FROM meta").fetchone()
+    row = connection.execute("SELECT floor, (SELECT max(sequence) FROM event) FROM meta").fetchone()
+    if row is None:
+        raise _damaged(path, "it has no epoch")
+    floor, newest = row
     return Bounds(floor, floor if newest is None else newest)
+
+
+def read_epoch(connection: sqlite3.Connection, path: Path) -> str:
+    """Return the epoch, and check that the newest event is of it."""
+    rows = connection.execute("SELECT epoch FROM meta").fetchall()
+    if len(rows) != 1 or len(str(rows[0][0])) != 16:  # noqa: PLR2004  digits of an epoch, EV-1.2
+        raise _damaged(path, "it has no epoch")
+    epoch = str(rows[0][0])
+    newest = connection.execute("SELECT epoch FROM event ORDER BY sequence DESC LIMIT 1").fetchone()
+    if newest is not None and newest[0] != epoch:
+        raise _damaged(path, "its write-ahead log is another store's")
+    return epoch
+
+
+def check_counts(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise :class:`StoreDamagedError` where the events are not those above the floor, or the next has a wrong place.
+
+    In one snapshot: others append meanwhile.
+    """
+    floor, newest, count, last = connection.execute(
+        "SELECT (SELECT floor FROM meta), (SELECT max(sequence) FROM event), (SELECT count(*) FROM event), "
+        "(SELECT max(seq) FROM sqlite_sequence WHERE name = 'event')"
+    ).fetchone()
+    if floor is None:
+        raise _damaged(path, "it has no epoch")
+    top = floor if newest is None else newest
+    if count != top - floor:
+        raise _damaged(path, f"it has {count} events and not those from {floor + 1} to {top}")
+    if (last or 0) != top:
+        raise _damaged(path, f"the event after {top} would be {(last or 0) + 1}")
+
+
+def newest_time(connection: sqlite3.Connection, path: Path) -> datetime | None:
+    """Return the time of the event that was appended last, None where there is none."""
+    row = connection.execute("SELECT time FROM event ORDER BY sequence DESC LIMIT 1").fetchone()
+    if row is None:
+        return None
+    time = parsed_time(row[0])
+    if time is None:
+        raise _damaged(path, "the time of its newest event is none")
+    return time
+
+
+def parsed_time(text: object) -> datetime | None:
+    """Return the instant that a stored time names, None where it is not written as a store writes it (EV-1.4)."""
+    if not isinstance(text, str) or _TIME.fullmatch(text) is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def read_batch(
@@ -33,7 +89,7 @@ def read_batch(
 ) -> Batch:
     """Read what :meth:`EventStore.read` returns, within a connection's snapshot; ``query`` is after, limit, wanted."""
     after, limit, wanted = query
-    floor, newest = read_bounds(connection)
+    floor, newest = read_bounds(connection, path)
     (epoch,) = connection.execute("SELECT epoch FROM meta").fetchone()
     conditions = "".join(f" AND {name} = ?" for name in FILTERS if name in wanted)
     sign, order = ("<", "DESC") if descending else (">", "ASC")
@@ -80,7 +136,14 @@ def first_young(connection: sqlite3.Connection, window: int, newest: int, oldest
 def _stored(row: tuple[Any, ...], epoch: str, path: Path) -> StoredEvent:
     """Return a row as an event. Raises :class:`StoreDamagedError` where it is not what was written."""
     sequence, own_epoch, kind, source, subject, time, data, digest = row
-    texts = all(isinstance(value, str) for value in (kind, source, time, data))
-    if own_epoch != epoch or not texts or digest_of(data) != digest:
-        raise StoreDamagedError(f"the event store {path} is damaged: event {sequence} is not what was written")
+    attributes = (kind, source) if subject is None else (kind, source, subject)
+    # Only what no version has ever stored: which characters are printable is another question in each Python.
+    fit = all(isinstance(value, str) and 1 <= len(value) <= MAX_ATTRIBUTE_CHARACTERS for value in attributes)
+    whole = isinstance(data, str) and digest_of(data) == digest
+    if own_epoch != epoch or not fit or not whole or parsed_time(time) is None:
+        raise _damaged(path, f"event {sequence} is not what was written")
     return StoredEvent(epoch, sequence, kind, source, subject, time, data, digest)
+
+
+def _damaged(path: Path, what: str) -> StoreDamagedError:
+    return StoreDamagedError(f"the event store {path} is damaged: {what}")

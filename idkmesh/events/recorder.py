@@ -5,22 +5,24 @@ Laws of this module:
 1. :meth:`EventRecorder.emit` takes a lock that is never held while anything is written, and does nothing else.
 2. One thread writes. It waits at its bell, which producers and other processes ring, and for nothing else but the next
    try of a store that fails, and the housekeeping.
-3. An event leaves the queue when it is committed, or when its own write has failed. While the store is known to fail
-   events wait in the queue; only what finds it full is lost.
+3. An event leaves the queue when it is committed, or when its own write has failed for another reason than a lock of
+   another process. While the store is known to fail events wait in the queue; only what finds it full is lost.
 4. What is lost is told by the next event that is stored, before any that waited.
 5. Each cure has an end: a store is tried again every 5 s, and put aside no more often.
+6. Trouble belongs to the store that showed it: what was seen of an old one never touches the new one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.events.bells import bell_folder, new_bell
+from idkmesh.events.bells import make_bell_folder, new_bell
 from idkmesh.events.envelope import Event
-from idkmesh.events.errors import StoreDamagedError, StoreError, StoreMovedError
+from idkmesh.events.errors import StoreBusyError, StoreDamagedError, StoreError, StoreMovedError, told
 from idkmesh.events.feed import Feed
 from idkmesh.events.inbox import Inbox
 from idkmesh.events.opening import Damage
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from idkmesh.clock import Clock
+    from idkmesh.events.bells import Bell
     from idkmesh.events.envelope import StoredEvent
     from idkmesh.events.retention import Retention
 
@@ -74,7 +77,7 @@ class EventRecorder:
     ) -> None:
         self._retention = retention
         self._clock = clock
-        self._log = log
+        self._log_line = log
         self._source = source
         self._pid = os.getpid()
         self._inbox = Inbox()
@@ -82,16 +85,16 @@ class EventRecorder:
         self._closing_at: float | None = None
         self._failing: str | None = None
         self._warning: str | None = None
-        self._trouble: StoreError | None = None
+        self._trouble: tuple[EventStore, StoreError] | None = None
         self._refused = 0
         self._told = (0, 0)
         self._retry_at = self._replaced_at = -RETRY_SECONDS
         self._tidy_at = clock.monotonic()
-        self._long_log = self._left_told = False
+        self._long_log = False
+        self._left_told = threading.Lock()
         self._store = self._opened(path)
         try:
-            self._bell = new_bell(bell_folder(self._store.path))
-            self._store.bell = self._bell.name
+            self._bell = self._new_bell(self._store)
             # After the bell has its name: what others commit from here on rings it.
             self._bounds = (self._store.epoch, *self._store.bounds())
         except BaseException:
@@ -119,8 +122,9 @@ class EventRecorder:
         """Begin to write. What was emitted before is written first."""
         if self._thread is not None or self._closing_at is not None:
             raise RuntimeError("an event recorder is started once, before it is closed")
-        self._thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
+        thread.start()
+        self._thread = thread  # alive from here on, or it has died
 
     def emit(self, event: Event) -> None:
         """Take an event (EV-3.1). In a forked child it goes nowhere: the thread that writes is the parent's."""
@@ -128,7 +132,10 @@ class EventRecorder:
             self._bell.ring()
 
     def flush(self, timeout: float) -> bool:
-        """Wait until what was emitted before is stored or refused; say whether that came about in time (seconds)."""
+        """Wait until what was emitted before is stored or refused; say whether that came about in time (seconds).
+
+        For a producer that has to know, before it ends for example; `emit` itself never waits.
+        """
         return os.getpid() == self._pid and self._inbox.wait_settled(timeout)
 
     def read(
@@ -148,7 +155,7 @@ class EventRecorder:
             if store is not self._store:  # it was replaced, and closed, meanwhile
                 return self._store.read(after, limit, wanted, descending=descending, max_bytes=max_bytes)
             if isinstance(error, StoreDamagedError | StoreMovedError):
-                self._trouble = error
+                self._trouble = store, error
                 self._bell.ring()
             raise
 
@@ -159,7 +166,7 @@ class EventRecorder:
             epoch=epoch,
             floor=floor,
             newest=newest,
-            failing=self._failing,
+            failing=self._fault(),
             warning=self._warning,
             refused_total=self._refused,
             dropped_total=self._inbox.dropped,
@@ -180,7 +187,7 @@ class EventRecorder:
         # A little more than the thread grants itself: what it is doing now it may finish.
         self._thread.join(timeout + 0.25)
         if self._thread.is_alive():
-            self._log_left()
+            self._log_left(may_be=True)
 
     # --- the writing thread's -------------------------------------------------------------------------------------
 
@@ -197,14 +204,30 @@ class EventRecorder:
 
     def _finished(self) -> bool:
         """Say whether a recorder that closes has nothing more to do, or no time."""
-        late = self._closing_at is not None and self._clock.monotonic() >= self._closing_at
-        return not len(self._inbox) or self._failing is not None or late
+        return not len(self._inbox) or self._failing is not None or self._late()
 
-    def _log_left(self) -> None:
+    def _late(self) -> bool:
+        return self._closing_at is not None and self._clock.monotonic() >= self._closing_at
+
+    def _log_left(self, *, may_be: bool = False) -> None:
+        """Tell once what is lost with the end of the service; ``may_be`` while the thread is still at it."""
+        refused, dropped = self._untold(self._totals())
         left = len(self._inbox)
-        if left and not self._left_told:
-            self._left_told = True
-            self._log(f"{left} events were not written to {self.path}: the service has ended before", logging.ERROR)
+        if not (left or refused or dropped) or not self._left_told.acquire(blocking=False):
+            return
+        written = "may not have been written" if may_be else "were not written"
+        self._log(
+            f"the service has ended: {left} events in the queue {written} to {self.path}, and it does not tell of "
+            f"{refused} that were refused and {dropped} that were dropped",
+            logging.ERROR,
+        )
+
+    def _fault(self) -> str | None:
+        """Return why no events are taken, None while they are."""
+        thread = self._thread
+        if thread is not None and not thread.is_alive() and self._closing_at is None:
+            return "the thread that writes events has died; restart the service"
+        return self._failing
 
     def _pause(self) -> float:
         """Return how long the thread may wait at its bell, in seconds."""
@@ -229,7 +252,9 @@ class EventRecorder:
                 self._tidy(now)
             self._recovered()
         except (StoreDamagedError, StoreMovedError) as error:
-            self._trouble = error
+            self._trouble = self._store, error
+        except StoreBusyError as error:
+            self._fail(str(error), now, "events wait")
         except StoreError as error:
             self._fail(str(error), now)
         except Exception as error:  # noqa: BLE001  a fault of ours: events are counted and told of, as for any other
@@ -238,30 +263,37 @@ class EventRecorder:
     def _write(self) -> None:
         """Commit what waits, at most :data:`BATCH` events, after the word on what was lost."""
         waiting = self._inbox.first(BATCH)
-        lost = self._lost()
+        totals = self._totals()
+        lost = self._lost(totals)
         events = [*lost, *waiting]
         if not events:
             return
-        totals = (self._refused, self._inbox.dropped)
         try:
             stored = self._store.append(events)
-        except (StoreDamagedError, StoreMovedError):
-            raise  # the next store gets them
+        except (StoreDamagedError, StoreMovedError, StoreBusyError):
+            raise  # the next store gets them, or this one once it is free
         except Exception:
             if self._failing is None:  # else they have not been tried: what waits goes on waiting (law 3)
                 self._refused += len(waiting)
                 self._inbox.settle(waiting)
             raise
-        self._told = totals if lost else self._told
+        self._told = totals
         self._inbox.settle(waiting)
         self._know(stored[-1].sequence)
         self._feed.appended(stored, self._store)
         self._know(self._feed.position)
         self._watch_log()
 
-    def _lost(self) -> list[Event]:
+    def _totals(self) -> tuple[int, int]:
+        """Return how many were refused and dropped until now. Producers go on: read once, and go by that."""
+        return self._refused, self._inbox.dropped
+
+    def _untold(self, totals: tuple[int, int]) -> tuple[int, int]:
+        return totals[0] - self._told[0], totals[1] - self._told[1]
+
+    def _lost(self, totals: tuple[int, int]) -> list[Event]:
         """Return the event that tells how many were lost since the last one, if any were."""
-        refused, dropped = self._refused - self._told[0], self._inbox.dropped - self._told[1]
+        refused, dropped = self._untold(totals)
         if not refused and not dropped:
             return []
         reason = self._failing or "the queue of events was full"
@@ -279,7 +311,8 @@ class EventRecorder:
     def _tidy(self, now: float) -> None:
         more = self._store.prune(self._clock.utc())
         self._store.tidy()
-        self._bounds = (self._store.epoch, *self._store.bounds())
+        self._keep_bell(self._store)
+        self._catch_up()  # a bell that was lost has not rung
         self._watch_log()
         # What is left of a long past goes a thousand a turn, so that events do not wait for all of it.
         self._tidy_at = now if more else now + HOUSEKEEPING_SECONDS
@@ -298,9 +331,28 @@ class EventRecorder:
             self._long_log = False
             self._log(f"the write-ahead log {self.path}-wal has {size} bytes again", logging.INFO)
 
-    def _fail(self, reason: str, now: float) -> None:
+    def _keep_bell(self, store: EventStore) -> None:
+        """See that others find the bell, and make a new one where its name was removed, with its folder perhaps."""
+        if not self._bell.stands():
+            lost, self._bell = self._bell, self._new_bell(store)
+            lost.close()
+        store.bell = self._bell.name
+
+    def _new_bell(self, store: EventStore) -> Bell:
+        with told(store.path):
+            bell = new_bell(make_bell_folder(store.path))
+        store.bell = bell.name
+        if bell.name is None:
+            self._log(
+                f"the folder of the event store {store.path} takes no FIFOs: what other processes commit is noticed "
+                f"with the next own event, and every {HOUSEKEEPING_SECONDS:.0f} s",
+                logging.WARNING,
+            )
+        return bell
+
+    def _fail(self, reason: str, now: float, what: str = "events are refused") -> None:
         if self._failing is None:
-            self._log(f"{reason}; events are refused, a new try follows every {RETRY_SECONDS:.0f} s", logging.ERROR)
+            self._log(f"{reason}; {what}, a new try follows every {RETRY_SECONDS:.0f} s", logging.ERROR)
         self._failing = reason
         self._retry_at = now + RETRY_SECONDS
 
@@ -313,17 +365,19 @@ class EventRecorder:
 
     def _replace_if_due(self, now: float) -> None:
         """Take the store that has the name now, after putting aside a damaged one (EV-2.7)."""
-        trouble = self._trouble
-        if trouble is None:
+        if self._trouble is None:
+            return
+        old, trouble = self._trouble
+        if old is not self._store:  # law 6
+            self._trouble = None
             return
         if now < self._replaced_at + RETRY_SECONDS:  # law 5
             raise StoreError(str(trouble))
-        old = self._store
+        self._replaced_at = now  # before the new one is opened, which may show the same
         damage = Damage(old.opened.identity, str(trouble)) if isinstance(trouble, StoreDamagedError) else None
         store = self._opened(old.path, damage)
-        store.bell = self._bell.name
-        self._replaced_at = now
         try:
+            self._keep_bell(store)
             bounds = store.bounds()
         except StoreError:
             store.close()
@@ -345,11 +399,21 @@ class EventRecorder:
         return store
 
     def _guarded(self, call: Callable[[], None]) -> None:
-        """Keep a fault of whoever takes events apart from the store, which has them already."""
+        """Keep a fault of whoever takes events apart from the store, which has them already.
+
+        After the deadline of :meth:`close` nobody is called: whoever took events may have ended.
+        """
+        if self._late():
+            return
         try:
             call()
         except Exception as error:  # noqa: BLE001  whatever it is, it is not the store's
             self._log(f"a taker of events has a fault: {type(error).__name__}: {error}", logging.ERROR)
+
+    def _log(self, line: str, level: int) -> None:
+        """Write a line to the log. One that cannot be written ends no thread."""
+        with contextlib.suppress(Exception):
+            self._log_line(line, level)
 
 
 def _text(text: str) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Sequence
 
+    from idkmesh.events.envelope import Event
+
 APPLICATION_ID: Final = int.from_bytes(b"idmE")
 """In the header of each store's file; ``file`` shows it."""
 
@@ -90,8 +92,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_VERSION_1,)
 
 SCHEMA_VERSION: Final = len(MIGRATIONS)
 
-TABLES: Final = frozenset({"meta", "event"})
-
 
 def marks(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return application id and schema version of a database."""
@@ -118,6 +118,16 @@ def bring_up(
     connection.execute(f"PRAGMA user_version = {max(version, len(migrations))}")
     if epoch is not None:
         connection.execute("INSERT INTO meta (one, epoch, floor) VALUES (1, ?, 0)", (epoch,))
+
+
+def insert(connection: sqlite3.Connection, epoch: str, events: Sequence[Event]) -> int:
+    """Insert events within a transaction, and return the sequence of the last one, 0 without events."""
+    statement = "INSERT INTO event (epoch, type, source, subject, time, data, datadigest) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    last = 0
+    for event in events:
+        row = (epoch, event.type, event.source, event.subject, event.time_text, event.data_text, event.digest)
+        last = connection.execute(statement, row).lastrowid or 0
+    return last
 
 
 def expected_names() -> frozenset[str]:

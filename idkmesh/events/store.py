@@ -7,29 +7,31 @@ Laws of this module:
 3. One connection writes, one thread at a time. Readers have connections of their own, a thread each, and no
    transaction outlives a call (EV-2.10, EV-2.12).
 4. A forked child uses no connection, and closes none: both would harm its parent's (EV-2.12).
+5. Who reads looks first whether the file still has the name, as who writes does: an old connection shows the old file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 import threading
-import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from idkmesh.events.bells import bell_folder, ring_others
+from idkmesh.events.connecting import close_quietly, connect, roll_back
 from idkmesh.events.envelope import FILTERS, StoredEvent
 from idkmesh.events.errors import StoreError, StoreForkedError, StoreMovedError, told
-from idkmesh.events.opening import LOG_LIMIT_BYTES, connect, insert, open_store, roll_back, truncate_log
-from idkmesh.events.place import beside, identity_of
-from idkmesh.events.reading import first_young, read_batch, read_bounds
+from idkmesh.events.opening import LOG_LIMIT_BYTES, open_store, truncate_log
+from idkmesh.events.place import absolute, beside, identity_of
+from idkmesh.events.reading import first_young, newest_time, read_batch, read_bounds
+from idkmesh.events.schema import insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
 
+    from idkmesh.events.connecting import Connection
     from idkmesh.events.envelope import Event
     from idkmesh.events.opening import Damage, Opened
     from idkmesh.events.retention import Retention
@@ -39,9 +41,10 @@ SOURCE: Final = "/control-tower"
 """The source of what a store tells of itself (EV-1.6)."""
 
 MAX_BATCH: Final = 200
+"""Events that one read returns at most (EV-2.10)."""
+
 READ_BYTES: Final = 1024 * 1024
 """Where a read ends by the size of its data, if by nothing else: 200 of the largest events would be 13 MB."""
-"""Events that one read returns at most (EV-2.10)."""
 
 PRUNE_ROWS: Final = 1000
 """Events that one transaction gives up at most: other writers wait no longer than for so many."""
@@ -68,12 +71,11 @@ class EventStore:
         self.wal_bytes = 0
         self._pid = os.getpid()
         self._writing = threading.Lock()
-        self._writer: sqlite3.Connection | None = opened.connection
+        self._writer: Connection | None = opened.connection
         self._pooling = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []
-        self._readers: set[sqlite3.Connection] = set()
+        self._idle: list[Connection] = []
+        self._closed = False
         self._truncate_at = LOG_LIMIT_BYTES
-        _STORES.add(self)
 
     @classmethod
     def open(
@@ -86,7 +88,7 @@ class EventStore:
         damage: Damage | None = None,
     ) -> Self:
         """Open the store, or make it. ``now`` and ``source`` are for the event that tells of a damaged one (EV-2.7)."""
-        path = Path(os.path.abspath(path))  # noqa: PTH100  Path.absolute() keeps "..", resolve() follows links
+        path = absolute(path)
         return cls(path, open_store(path, now=now, source=source, damage=damage), retention)
 
     def append(self, events: Sequence[Event]) -> list[StoredEvent]:
@@ -137,14 +139,18 @@ class EventStore:
     def bounds(self) -> Bounds:
         """Return floor and newest sequence."""
         with self._reading() as connection:
-            return read_bounds(connection)
+            return read_bounds(connection, self.path)
 
     def prune(self, now: datetime) -> bool:
-        """Give up what retention no longer keeps, at most 1,000 events; say whether more is due (EV-2.4)."""
+        """Give up what retention no longer keeps, at most 1,000 events; say whether more is due (EV-2.4).
+
+        Age counts back from ``now``, or from the newest event where that is earlier.
+        """
         with self._transaction() as connection:
-            bounds = read_bounds(connection)
+            bounds = read_bounds(connection, self.path)
             window = bounds.floor + PRUNE_ROWS
-            young = first_young(connection, window, bounds.newest, self.retention.oldest_kept(now))
+            oldest = self.retention.oldest_kept(min(now, newest_time(connection, self.path) or now))
+            young = first_young(connection, window, bounds.newest, oldest)
             floor = self.retention.due_floor(*bounds, first_young=young)
             step = min(floor, window)
             if step > bounds.floor:
@@ -163,28 +169,28 @@ class EventStore:
         if os.getpid() != self._pid:
             return
         with self._pooling:
+            self._closed = True  # before anything that may wait: no reader is lent from here on
             readers, self._idle = self._idle, []
-            self._readers.difference_update(readers)
         for reader in readers:
-            _close(reader)
+            close_quietly(reader)
         with self._writing:
             writer, self._writer = self._writer, None
         if writer is not None:
-            _close(writer)
+            close_quietly(writer)
 
-    def connections(self) -> list[sqlite3.Connection]:
-        """Return every open connection: what a forked child keeps, so that nothing closes it."""
-        return [*self._readers, *([] if self._writer is None else [self._writer])]
-
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> Connection:
         if self._writer is None:
-            raise StoreError(f"the event store {self.path} is closed")
+            raise self._is_closed()
         return self._writer
+
+    def _is_closed(self) -> StoreError:
+        return StoreError(f"the event store {self.path} is closed; open it again")
 
     def _refuse_child(self) -> None:
         if os.getpid() != self._pid:
             raise StoreForkedError(
-                f"the event store {self.path} belongs to process {self._pid}, which has forked this one; open it anew"
+                f"the event store {self.path} belongs to process {self._pid}, which has forked this one; "
+                "start a program of its own instead"
             )
 
     def _refuse_moved(self) -> None:
@@ -192,7 +198,7 @@ class EventStore:
             raise StoreMovedError(f"the event store {self.path} is no longer the file that was opened")
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Iterator[Connection]:
         """Hold the write lock of the store; commit at the end, or undo everything."""
         self._refuse_child()
         with self._writing, told(self.path):
@@ -208,7 +214,7 @@ class EventStore:
             self._refuse_moved()  # another process may have put the file aside meanwhile (law 1)
             self._truncate(connection, self._truncate_at)
 
-    def _truncate(self, connection: sqlite3.Connection, limit: int) -> None:
+    def _truncate(self, connection: Connection, limit: int) -> None:
         """Measure the log, and truncate it beyond ``limit``. What is committed is committed, whatever comes of it."""
         if not self.opened.wal:
             return
@@ -219,10 +225,11 @@ class EventStore:
             self._truncate_at = max(LOG_LIMIT_BYTES, self.wal_bytes + _RETRY_GROWTH)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _reading(self) -> Iterator[Connection]:
         """Lend a connection with a snapshot to the calling thread."""
         self._refuse_child()
         with told(self.path):
+            self._refuse_moved()
             connection = self._borrow()
             try:
                 connection.execute("BEGIN")
@@ -231,30 +238,27 @@ class EventStore:
                 roll_back(connection)
                 self._give_back(connection)
 
-    def _borrow(self) -> sqlite3.Connection:
+    def _borrow(self) -> Connection:
         with self._pooling:
+            if self._closed:
+                raise self._is_closed()
             if self._idle:
                 return self._idle.pop()
-        self._refuse_moved()
-        connection = connect(self.path, "mode=ro")
+        connection = connect(self.path, "ro")
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
             self._refuse_moved()  # between the two looks it was opened, so it is the same file
-            with self._pooling:
-                self._connection()
-                self._readers.add(connection)
         except BaseException:
-            connection.close()
+            close_quietly(connection)
             raise
         return connection
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _give_back(self, connection: Connection) -> None:
         with self._pooling:
-            if self._writer is not None and len(self._idle) < _IDLE_READERS:
+            if not self._closed and len(self._idle) < _IDLE_READERS:
                 self._idle.append(connection)
                 return
-            self._readers.discard(connection)
-        _close(connection)
+        close_quietly(connection)
 
 
 def _size(path: Path) -> int:
@@ -262,22 +266,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _close(connection: sqlite3.Connection) -> None:
-    with contextlib.suppress(sqlite3.Error):
-        connection.close()
-
-
-_STORES: Final[weakref.WeakSet[EventStore]] = weakref.WeakSet()
-_PARENTS: Final[list[object]] = []
-"""In a forked child: the parent's connections, so that no destructor closes them."""
-
-
-def _keep_parents() -> None:
-    for store in list(_STORES):
-        _PARENTS.extend(store.connections())
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep_parents)

@@ -72,13 +72,15 @@ def test_a_ring_ends_the_wait(folder: Path) -> None:
 
 
 def test_a_bell_that_nobody_hears(folder: Path) -> None:
-    """EV-2.9: a process that does not empty its FIFO holds up nobody."""
+    """EV-2.9: a process that does not empty its FIFO holds up nobody, and takes a full one for a ring of others."""
     bell = new_bell(folder)
     for _ in range(70_000):
         bell.ring()
     began = time.monotonic()
     ring_others(folder, None)
     assert time.monotonic() - began < 1.0
+    assert bell.wait(5) is True, "another's ring found it full"
+    bell.ring()
     assert bell.wait(5) is False
     bell.close()
 
@@ -171,6 +173,7 @@ def test_a_file_system_without_locks(folder: Path, monkeypatch: pytest.MonkeyPat
 
 def test_bells_of_one_process(folder: Path) -> None:
     """EV-2.12: a bell's descriptor goes to no program that is started."""
-    bell = FifoBell(folder)
+    bell = new_bell(folder)
+    assert isinstance(bell, FifoBell)
     assert not os.get_inheritable(bell._descriptor)
     bell.close()

@@ -22,8 +22,8 @@ import pytest
 from idkmesh.cli import add_event_flags, event_flags
 from idkmesh.commands import event_settings
 from idkmesh.console import CommandError
-from idkmesh.events.opening import _put_aside
 from idkmesh.events.place import BESIDE, beside
+from idkmesh.events.quarantine import put_aside
 from idkmesh.events.retention import Retention
 from idkmesh.events_command import Query, _follow
 from tests.events.support import NOW, PATIENCE, ROOT, event, events, opened, until
@@ -72,7 +72,7 @@ def test_list(path: Path, running: bool) -> None:
     assert listed(path) == list(range(550, 600))
     assert listed(path, "--limit", "3") == [597, 598, 599]
     assert listed(path, "--limit", "450") == list(range(150, 600))
-    assert listed(path, "--limit", "9999999") == list(range(600))
+    assert listed(path, "--limit", "10000") == list(range(600))
     after = f"{store.epoch}.000000000100"
     assert listed(path, "--after", after, "--limit", "3") == [100, 101, 102]
     assert listed(path, "--after", f"{store.epoch}.100", "--limit", "9999") == list(range(100, 600))
@@ -171,7 +171,7 @@ def test_wrong_positions(path: Path, command: str) -> None:
     assert f"begin after {epoch}.000000000050" in line
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "1.5", "x", "", "10000000", "\u0661"])
+@pytest.mark.parametrize("limit", ["0", "-1", "1.5", "x", "", "10001", "10000000", "\u0661"])
 def test_wrong_limits(path: Path, limit: str) -> None:
     """EV-4.5: wrong usage is exit code 2, before the store is looked for."""
     assert "--limit" in refused(path, f"--limit={limit}", code=2)
@@ -402,7 +402,7 @@ def test_follow_a_store_that_is_replaced(path: Path) -> None:
     """EV-4.5: a line tells of it, and the new store's events follow from its first."""
     with opened(path) as store, following(path) as found:
         appended_until(found, store, 0)
-        _put_aside(path, NOW, "/other", "a test")
+        put_aside(path, NOW, "/other", "a test")
         with opened(path) as new:
             new.append([event(7)])
             until(lambda: found.numbers()[-2:] == [-1, 7], "the new store's events are printed")

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from idkmesh.events import opening
+from idkmesh.events.bells import make_bell_folder
 from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreMovedError, StoreNewerError
-from idkmesh.events.opening import _put_aside
 from idkmesh.events.place import BESIDE, beside
+from idkmesh.events.quarantine import new_place, put_aside
 from tests.events.support import NOW, Harness, ManualClock, event, events, numbers, opened, quick_check, recording
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def left_behind(path: Path, *, count: int = 300) -> None:
         for end, content in files_of(source).items():
             beside(path, end).write_bytes(content)
     shutil.rmtree(source.parent)
+    make_bell_folder(path)
 
 
 def write_at(path: Path, offset: int, content: bytes) -> None:
@@ -203,6 +205,7 @@ def test_damaged_at_start(path: Path, damage: Callable[[Path], None]) -> None:
 
 def test_damaged_twice_in_one_second(path: Path) -> None:
     """EV-2.7: the second does not take the name of the first."""
+    make_bell_folder(path)
     for _ in range(3):
         path.write_bytes(junk(5000))
         with opened(path) as store:
@@ -213,8 +216,9 @@ def test_damaged_twice_in_one_second(path: Path) -> None:
 
 def test_a_new_store_is_whole_or_absent(path: Path) -> None:
     """EV-2.7: what a process leaves that dies while it makes a store is no store, and in nobody's way."""
-    beside(path, "-new").write_bytes(junk(5000))
-    beside(path, "-new-journal").write_bytes(junk(500))
+    make_bell_folder(path)
+    new_place(path).write_bytes(junk(5000))
+    beside(new_place(path), "-journal").write_bytes(junk(500))
     with opened(path) as store:
         assert store.opened.notes == ()
         assert numbers(store.append([event()])) == [1]
@@ -298,7 +302,7 @@ def test_another_process_puts_it_aside(path: Path) -> None:
     with recording(path, ManualClock()) as harness:
         write(harness, 3)
         old = harness.recorder._store
-        _put_aside(path, NOW, "/other", "a test")
+        put_aside(path, NOW, "/other", "a test")
         with pytest.raises(StoreMovedError):
             old.append([event()])
         harness.recorder.emit(event(9))
@@ -320,7 +324,7 @@ def test_put_aside_between_the_look_and_the_commit(path: Path, monkeypatch: pyte
         def overtaken() -> None:
             looks.append(1)
             if len(looks) == 2:
-                _put_aside(path, NOW, "/other", "a test")
+                put_aside(path, NOW, "/other", "a test")
             look()
 
         monkeypatch.setattr(store, "_refuse_moved", overtaken)

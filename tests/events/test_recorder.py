@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh.events import inbox as inbox_module
 from idkmesh.events.errors import StoreError, StoreFullError
 from idkmesh.events.inbox import CAPACITY, Inbox
 from idkmesh.events.opening import LOG_LIMIT_BYTES
@@ -121,9 +122,10 @@ def test_emit_does_not_wait_for_a_write(path: Path) -> None:
         assert state.dropped_total >= 10
 
 
-def test_who_waits_for_the_queue() -> None:
+def test_who_waits_for_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """EV-3.1: the wait is for what was emitted before, and has an end."""
-    inbox = Inbox(2)
+    monkeypatch.setattr(inbox_module, "CAPACITY", 2)
+    inbox = Inbox()
     assert inbox.wait_settled(0.0)
     assert inbox.put(event(1)), "the first wakes the writer"
     assert not inbox.put(event(2)), "it is awake"
@@ -185,14 +187,16 @@ def test_without_a_thread_too(path: Path, clock: ManualClock) -> None:
 
 
 def test_what_is_left_is_told(harness: Harness) -> None:
-    """EV-3.3: a store that takes nothing at the end: one line says how many events were not written."""
+    """EV-3.3: a store that takes nothing at the end: one line says what is lost, in the queue and before, untold."""
     with full(harness):
         for each in big(300):
             harness.recorder.emit(each)
         harness.turn()
         harness.recorder.close(2)
     assert harness.lines[-1][0] == logging.ERROR
-    assert harness.lines[-1][1].startswith("44 events were not written")
+    line = harness.lines[-1][1]
+    assert "44 events in the queue were not written" in line
+    assert "does not tell of 256 that were refused and 0 that were dropped" in line
 
 
 def test_the_end_has_an_end(path: Path) -> None:
@@ -204,10 +208,15 @@ def test_the_end_has_an_end(path: Path) -> None:
         began = time.monotonic()
         harness.recorder.close(0.2)
         assert time.monotonic() - began < 2.0
-        assert any("3 events were not written" in line for _, line in harness.lines)
+        (line,) = [line for _, line in harness.lines if "the service has ended" in line]
+        assert "3 events in the queue may not have been written" in line
         other.execute("ROLLBACK")
         assert harness.recorder._thread is not None
         harness.recorder._thread.join(10)
+        assert harness.told == [], "after the deadline nobody is called"
+        assert len([line for _, line in harness.lines if "the service has ended" in line]) == 1
+    with opened(path) as store:
+        assert store.bounds().newest in {0, 3}
 
 
 # --- a store that fails --------------------------------------------------------------------------------------------
