@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from idkmesh.service_runtime import MAX_LOGGED_CHARACTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -39,7 +39,7 @@ def run(command: Callable[[], int]) -> int:
     try:
         code = _exit_code(command)
         if sys.stdout is not None:
-            sys.stdout.flush()
+            code = _exit_code(_flushed(code))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -66,6 +66,17 @@ def leave(code: int) -> None:
             _silence(sys.stderr)
 
 
+def _flushed(code: int) -> Callable[[], int]:
+    """Return a command that writes out what argparse, for one, has left in the buffer, and gives the code."""
+
+    def flush() -> int:
+        with _told():
+            sys.stdout.flush()
+        return code
+
+    return flush
+
+
 def _exit_code(command: Callable[[], int]) -> int:
     try:
         return command()
@@ -77,8 +88,24 @@ def _exit_code(command: Callable[[], int]) -> int:
 
 
 def say(line: str) -> None:
-    """Print a line to standard output, at once: behind a pipe it would wait for a full buffer."""
-    print(line, flush=True)
+    """Print a line to standard output, at once: behind a pipe it would wait for a full buffer.
+
+    Raises :class:`CommandError` where it cannot be written, and ``BrokenPipeError`` where nobody reads.
+    """
+    with _told():
+        print(line, flush=True)
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Turn an output that cannot be written, to a full disk for example, into one line."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence(sys.stdout)
+        raise CommandError(f"cannot write to standard output: {reason(error)}") from None
 
 
 def complain(line: str) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from idkmesh import console
 from idkmesh.service_runtime import MAX_LOGGED_CHARACTERS
 from tests.test_cli import idkmesh, one_line, serving
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG = "y" * 60_000
 CODES = {1, 2}
@@ -140,3 +140,22 @@ def test_announcement_of_a_strange_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a\nb").mkdir()
     with serving("serve", "a\nb", "--port=0", cwd=tmp_path) as service:
         assert "serves a\\nb on http://" in service.line
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["--version"], ["inspect-request", "-"], ["control-tower", "--port", "0"]])
+def test_output_that_cannot_be_written_is_one_line(arguments: list[str]) -> None:
+    """CT-9.5: where the output's disk is full a command says so in one line, and ends with 1."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "idkmesh", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            input=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            check=False,
+            timeout=30,
+            env=environ,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"idkmesh: cannot write to standard output: No space left on device\n"

@@ -21,6 +21,7 @@ DEFAULT_LIMIT: Final = 50
 LIST_PARAMETERS: Final = ("limit", "cursor", "order", *FILTERS)
 
 _LIMIT: Final = re.compile(r"[1-9][0-9]{0,2}")
+_HALF_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")  # which parse_qsl takes for itself
 _SHOWN: Final = 64
 
 INVALID_LAST_EVENT_ID: Final = Refusal(
@@ -53,6 +54,8 @@ class EventQuery:
 
 def parse_event_query(query: str, parameters: tuple[str, ...]) -> EventQuery | Refusal:
     """Read the query of a request that may have these parameters (EV-4.2), each once."""
+    if _HALF_ESCAPE.search(query):
+        return _refused("malformed_query", "A % in the query is not followed by two hexadecimal digits.")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, errors="strict") if query else []
     except ValueError:

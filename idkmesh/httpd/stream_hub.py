@@ -160,7 +160,8 @@ class StreamHub:
         stream = Stream(connection, self._beginning, position, subscription.wanted, ends_at=ends_at)
         connection.stream = stream
         stream.unsent = memoryview(head + OPENING)
-        stream.ending = subscription.beginning is not self._beginning
+        judged = subscription.beginning
+        stream.ending = judged is None or judged.name != self._beginning.name
         self._opened += 1
         self._keeper.hold(connection, min(now + self._heartbeat, stream.ends_at))
         self._write(stream, now)
@@ -196,18 +197,23 @@ class StreamHub:
             if not isinstance(item, Message):
                 self._begin(item, now)
                 continue
-            if item.position != self._window.newest + 1:  # a fault of the source: resuming streams read what it is
-                self._core.log.write(f"event {item.position} follows event {self._window.newest}: streams end", ERROR)
+            if item.position != self._window.newest + 1:  # a fault of the source: streams read what it is from history
+                self._core.log.write(f"event {item.position} was published after event {self._window.newest}", ERROR)
                 self._begin(dataclasses.replace(self._beginning, newest=item.position - 1), now)
             self._window.append(item)
             self._fresh = True
 
     def _begin(self, beginning: Beginning, now: float) -> None:
-        """Another history: whoever is still open belongs to the one before."""
+        """Take up another history, to which whoever is open does not belong, or a later part of the same."""
+        same = beginning.name == self._beginning.name
         self._window = Window(beginning.newest)
         self._beginning = beginning
+        self._fresh = True
         for connection in list(self._streams):
-            self._finish(connection, b"", now)
+            if not same:
+                self._finish(connection, b"", now)
+            elif connection.stream is not None:
+                connection.stream.beginning = beginning
 
     def _take_replayed(self, now: float) -> None:
         replayed = self._channel.replayed
@@ -219,7 +225,7 @@ class StreamHub:
             stream.replaying = False
             if stream.ending:
                 continue
-            if batch.position is None or stream.beginning is not self._channel.beginning:
+            if batch.position is None or stream.beginning.name != self._channel.beginning.name:
                 self._finish(stream.connection, b"", now)
                 continue
             stream.position = batch.position

@@ -34,11 +34,12 @@ class HistoryLostError(Exception):
     """History cannot go on from a position: what follows was given up meanwhile, or cannot be read."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Beginning:
-    """Where a history begins to be published: behind position `newest`. Compared by identity.
+    """Where a history begins to be published: behind position `newest`.
 
-    `name` tells its source which history it is, `label` writes its positions as texts.
+    `name` is which history it is, `label` writes its positions as texts. Another beginning of the same name is a later
+    part of the same history: streams go on, and read what lies between.
     """
 
     newest: int
@@ -62,7 +63,8 @@ class History(Protocol):
 class Subscription:
     """A stream that is to be opened: after which position (None: from now on), and which events it carries.
 
-    `beginning` is the channel's, by which the position was judged; a stream of another one ends at once.
+    `beginning` is the channel's, by which the position was judged; a stream of another history, or of none, ends at
+    once.
     """
 
     beginning: Beginning | None
@@ -116,7 +118,7 @@ class Channel:
     def publish(self, messages: Sequence[Message]) -> None:
         """Send committed events to the streams, in the order of their positions. Returns at once.
 
-        Where nobody has taken :data:`BACKLOG` events, no server or one that stands still, they are left to history.
+        Where :data:`BACKLOG` events wait, for no server or one that cannot follow, they are left to history.
         """
         if len(self.published) + len(messages) > BACKLOG:
             self.published.clear()
@@ -126,7 +128,7 @@ class Channel:
         self._notify()
 
     def replace(self, beginning: Beginning) -> None:
-        """End every stream: what is published from now on is of another history, or of a later part (EV-5.12)."""
+        """Go on elsewhere: of another name, every stream ends (EV-5.12); of the same, history bridges the gap."""
         self.beginning = beginning
         self.published.append(beginning)
         self._notify()

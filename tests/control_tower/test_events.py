@@ -241,6 +241,9 @@ def test_filters_are_exact(own: Tower) -> None:
         ("type", "malformed_query"),
         ("type=a&", "malformed_query"),
         ("type=%ff", "malformed_query"),
+        ("type=%", "malformed_query"),
+        ("type=%4", "malformed_query"),
+        ("type=%zz", "malformed_query"),
     ],
 )
 def test_wrong_parameters(tower: Any, query: str, reason: str) -> None:

@@ -18,7 +18,7 @@ import pytest
 from idkmesh.httpd import stream_hub
 from idkmesh.httpd.outbox import send_some
 from idkmesh.httpd.stream_hub import SEND_BUFFER_BYTES
-from idkmesh.httpd.streams import Beginning
+from idkmesh.httpd.streams import BACKLOG, Beginning
 from tests.functional.stream_support import GOODBYE, Reader, streaming
 from tests.functional.support import PATIENCE, abort, closed_by_peer, ending, get, until
 from tests.functional.tls_support import client_context, server_context
@@ -512,7 +512,7 @@ def test_another_history_ends_the_streams() -> None:
     with streaming(newest=50) as run:
         reader = opened(run)
         run.server.history.messages = []
-        run.server.feed.replace(Beginning(0, lambda position: f"new-{position}"))
+        run.server.feed.replace(Beginning(0, lambda position: f"new-{position}", "new"))
         reader.to_end()
         again = opened(run)
         assert again.fields["x-idkmesh-stream-position"] == "new-0"
@@ -526,7 +526,7 @@ def test_another_history_ends_a_stream_that_resumes() -> None:
         run.server.history.hold.clear()
         reader = opened(run, "Last-Event-ID: 10")
         until(lambda: run.server.history.reads == 1)
-        run.server.feed.replace(Beginning(0, str))
+        run.server.feed.replace(Beginning(0, str, "new"))
         run.server.history.hold.set()
         reader.to_end()
         assert reader.ids == []
@@ -535,7 +535,7 @@ def test_another_history_ends_a_stream_that_resumes() -> None:
 def test_a_position_judged_by_another_history_is_no_stream() -> None:
     """EV-5.12: where the store is replaced while a request is judged, its stream ends before its first event."""
     with streaming(newest=50) as run:
-        run.server.meanwhile = lambda: run.server.feed.replace(Beginning(50, str))
+        run.server.meanwhile = lambda: run.server.feed.replace(Beginning(50, str, "new"))
         reader = opened(run, "Last-Event-ID: 10")
         reader.to_end()
         assert reader.ids == []
@@ -549,6 +549,23 @@ def test_a_stream_that_has_ended_keeps_nothing() -> None:
         reader.close()
         until(lambda: run.server.usage().sse_clients == 0)
         assert connection.stream is None
+
+
+def test_a_burst_that_no_window_holds_ends_no_stream(caplog: pytest.LogCaptureFixture) -> None:
+    """EV-5.10: where more was published than a server can take at once, streams go on from history."""
+    with streaming() as run:
+        idle, filtered = opened(run), opened(run, query="?kind=k0")
+        with run.paused():
+            for _ in range(3):
+                run.server.publish(BACKLOG)
+        idle.until(b"id: %d\n" % (3 * BACKLOG))
+        filtered.until(b"id: %d\n" % (3 * BACKLOG))
+        run.server.publish(2)
+        idle.until(b"id: %d\n" % (3 * BACKLOG + 2))
+        assert idle.ids == list(range(1, 3 * BACKLOG + 3))
+        filtered.until(b"id: %d\n" % (3 * BACKLOG + 2))
+        assert filtered.ids == list(range(2, 3 * BACKLOG + 3, 2))
+        assert run.server.history.reads > 0
 
 
 def test_streams_are_not_evicted() -> None:
