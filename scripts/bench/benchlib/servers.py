@@ -182,7 +182,9 @@ def ours(form: str, *flags: str) -> Callable[[Launch], list[str]]:
 
 def tower(*flags: str) -> Callable[[Launch], list[str]]:
     """Return the start of a control tower with a token of its own."""
-    return lambda launch: python("-m", "idkmesh", "control-tower", *_session(launch), *flags)
+    return lambda launch: python(
+        "-m", "idkmesh", "control-tower", *_session(launch), "--store", str(launch.directory / "events.sqlite3"), *flags
+    )
 
 
 def _session(launch: Launch) -> list[str]:
