@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
 import random
+import re
 import shutil
 import sqlite3
+import subprocess
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from idkmesh.events import opening
+from idkmesh.events import opening, quarantine
 from idkmesh.events.bells import make_bell_folder
-from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreMovedError, StoreNewerError
+from idkmesh.events.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreForeignError,
+    StoreFullError,
+    StoreMovedError,
+    StoreNewerError,
+)
 from idkmesh.events.place import BESIDE, beside
 from idkmesh.events.quarantine import new_place, put_aside
-from tests.events.support import NOW, Harness, ManualClock, event, events, numbers, opened, quick_check, recording
+from idkmesh.events.retention import Retention
+from idkmesh.events.schema import MIGRATIONS
+from idkmesh.events.store import EventStore
+from tests.events.support import (
+    NOW,
+    Harness,
+    ManualClock,
+    event,
+    events,
+    numbers,
+    opened,
+    python,
+    quick_check,
+    recording,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 PAGE = 4096
+GOES, RISES = (
+    next(each for each in MIGRATIONS[0] if name in each) for name in ("event_goes_by_retention", "floor_only_rises")
+)
 STAMP = "damaged-20260102T030405Z"
 
 
@@ -236,6 +264,197 @@ def test_a_check_that_takes_too_long(path: Path, monkeypatch: pytest.MonkeyPatch
         assert store.bounds() == (0, 320)
 
 
+def test_a_log_that_comes_between_two_looks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.7: a shell that opens a healthy store makes its log, then its index: to see but one is no damage."""
+    left_behind(path)
+    log, away = beside(path, "-wal"), path.with_name("away")
+    log.rename(away)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            away.rename(log)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    with opened(path) as store:
+        assert store.opened.notes == ()
+        assert store.bounds() == (0, 320)
+    assert len(pauses) == 2
+
+
+def changed(path: Path, *statements: str) -> None:
+    """Change a store as somebody with a shell can."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("statements", "reason"),
+    [
+        (["UPDATE sqlite_sequence SET seq = 20"], "the event after 3 would be 21"),
+        (["DELETE FROM sqlite_sequence"], "the event after 3 would be 1"),
+        (["DROP TRIGGER event_goes_by_retention", "DELETE FROM event WHERE sequence = 2", GOES], "it has 2 events"),
+        (["DROP TRIGGER floor_only_rises", "UPDATE meta SET floor = 9", RISES], "it has 3 events"),
+        (["UPDATE meta SET floor = 1"], "it has 3 events and not those from 2 to 3"),
+    ],
+)
+def test_counts_that_do_not_agree(path: Path, statements: list[str], reason: str) -> None:
+    """EV-2.7: floor, count, newest event and the next sequence are looked at when a store is opened."""
+    with opened(path) as store:
+        store.append(events(3))
+    changed(path, *statements)
+    with opened(path) as store:
+        assert reason in str(store.opened.quarantined)
+        assert numbers(store.append([event()])) == [2]
+
+
+def test_counts_of_a_store_that_was_pruned(path: Path) -> None:
+    """EV-2.7: a healthy store agrees with itself, also one that has given up events."""
+    with opened(path, event_retention_count=100) as store:
+        store.append(events(150))
+        store.prune(NOW)
+    with opened(path) as store:
+        assert store.opened.notes == ()
+        assert store.bounds() == (50, 150)
+
+
+def test_a_file_that_was_never_a_store(path: Path) -> None:
+    """EV-2.7: without the folder of bells beside it, a file that is no database is somebody's: refused, left alone."""
+    for content in (b"my thesis", b"my thesis " * 1000, b""):
+        path.write_bytes(content)
+        with pytest.raises(StoreForeignError, match="is no event store and is left alone") as refused, opened(path):
+            pass
+        assert "\n" not in str(refused.value)
+        assert path.read_bytes() == content
+        assert list(path.parent.iterdir()) == [path]
+
+
+def test_another_programs_database_gets_no_folder(path: Path) -> None:
+    """EV-2.6: nothing is laid beside it either."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    with pytest.raises(StoreForeignError), opened(path):
+        pass
+    assert list(path.parent.iterdir()) == [path]
+
+
+# --- what comes between --------------------------------------------------------------------------------------------
+
+
+def test_no_room_for_the_new_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.7: a full disk moves nothing and changes nothing, again and again; with room the telling is whole."""
+    left_behind(path)
+    middle_pages(path)
+    before = files_of(path)
+
+    def full(*found: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(quarantine, "insert", full)
+        for _ in range(2):
+            with pytest.raises(StoreFullError), opened(path):
+                pass
+            after = files_of(path)
+            assert all(after[end] == before[end] for end in before if end != "-shm"), "the index is SQLite's scratch"
+            assert not new_place(path).exists()
+    with opened(path) as store:
+        (first,) = store.read(0, 10, {}).events
+        assert json.loads(first.data)["reason"] in str(store.opened.quarantined)
+    aside = files_of(path.with_name(f"{path.name}.{STAMP}"))
+    assert all(aside[end] == before[end] for end in before if end != "-shm")
+
+
+INTERRUPTED = """
+import os
+from pathlib import Path
+from idkmesh.events import quarantine
+from tests.events.support import opened
+path, stop, steps = Path(sys.argv[1]), int(sys.argv[2]), 0
+def counted(step):
+    def call(*arguments, **more):
+        global steps
+        steps += 1
+        if steps == stop: os._exit(7)
+        return step(*arguments, **more)
+    return call
+for name in ("insert", "sync_folder", "discard_new"): setattr(quarantine, name, counted(getattr(quarantine, name)))
+Path.rename = counted(Path.rename)
+with opened(path): pass
+"""
+
+
+def test_killed_while_it_is_put_aside(path: Path) -> None:
+    """EV-2.7: killed at any moment, the next to open it tells the same: nothing is lost, not the telling either."""
+    for stop in range(1, 40):
+        place = path.with_name(str(stop)) / path.name
+        place.parent.mkdir()
+        left_behind(place)
+        middle_pages(place)
+        before = files_of(place)
+        done = subprocess.run(python(INTERRUPTED, place, str(stop)), check=False, timeout=60)
+        if done.returncode == 0:
+            break
+        assert done.returncode == 7
+        with opened(place) as store:
+            first = store.read(0, 10, {}).events[0]
+            assert first.type == "idkmesh.events.quarantined"
+            told = json.loads(first.data)
+            if store.opened.quarantined is not None:
+                assert told["reason"] in store.opened.quarantined
+            aside = place.with_name(f"{place.name}.{STAMP}")
+            assert set(told["files"]) >= {str(beside(aside, end)) for end in before}
+            kept = files_of(aside)
+            assert all(kept[end] == before[end] for end in before if end != "-shm")
+            assert not new_place(place).exists()
+    assert stop > 8, "each step was interrupted"
+
+
+def test_a_new_store_that_is_not_needed(path: Path) -> None:
+    """EV-2.7: made for a store that has still its name, it is removed, and tells nobody anything later."""
+    with opened(path) as store:
+        store.append(events(3))
+    quarantine._build(path, [event(type="idkmesh.events.quarantined", data={"reason": "x", "files": []})])
+    assert new_place(path).exists()
+    with opened(path) as store:
+        assert store.bounds() == (0, 3)
+        assert store.opened.notes == ()
+    assert not new_place(path).exists()
+
+
+@pytest.mark.parametrize("way", ["torn", "journal", "version", "silent"])
+def test_a_new_store_that_is_not_whole(path: Path, way: str) -> None:
+    """EV-2.7: what cannot be relied upon, or tells of no other, is made anew."""
+    make_bell_folder(path)
+    kind = "test.numbered" if way == "silent" else "idkmesh.events.quarantined"
+    quarantine._build(path, [event(type=kind, data={"reason": "x", "files": []})])
+    if way == "torn":
+        os.truncate(new_place(path), 3 * PAGE)
+    if way == "journal":
+        beside(new_place(path), "-journal").write_bytes(junk(500))
+    if way == "version":
+        set_mark(new_place(path), "user_version = 9")
+    with opened(path) as store:
+        assert store.bounds() == (0, 0)
+        assert store.opened.notes == ()
+
+
+def test_finishing_writes_over_nothing(path: Path) -> None:
+    """EV-2.7: where something has taken the chosen name meanwhile, what is left gets another."""
+    make_bell_folder(path)
+    aside = path.with_name(f"{path.name}.{STAMP}")
+    data = {"reason": "x", "files": [str(aside), f"{aside}-wal"]}
+    quarantine._build(path, [event(type="idkmesh.events.quarantined", data=data)])
+    beside(path, "-wal").write_bytes(b"left")
+    beside(aside, "-wal").write_bytes(b"somebody's")
+    with opened(path) as store:
+        assert "it was put aside as" in str(store.opened.quarantined)
+    assert beside(aside, "-wal").read_bytes() == b"somebody's"
+    assert beside(path.with_name(f"{path.name}.{STAMP}-2"), "-wal").read_bytes() == b"left"
+
+
 # --- while it is in use --------------------------------------------------------------------------------------------
 
 
@@ -354,6 +573,88 @@ def test_damage_again_and_again(path: Path) -> None:
         state = harness.recorder.snapshot()
         assert (state.failing, state.queued, state.refused_total) == (None, 0, 0)
         assert harness.told.count(None) == 2
+
+
+def test_a_new_store_that_is_damaged_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.7: also then a store is put aside once in 5 s at most."""
+    clock = ManualClock()
+    with recording(path, clock) as harness:
+        write(harness, 3)
+
+        def damaged(*found: object) -> None:
+            raise StoreDamagedError("always")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(opening, "_check_content", damaged)
+            harness.recorder._trouble = harness.recorder._store, StoreDamagedError("seen")
+            for turns in (1, 2):
+                for _ in range(10):
+                    harness.turn()
+                assert 0 < harness.recorder._pause() <= 5
+                aside = [each for each in path.parent.iterdir() if re.search(r"Z(-[0-9]+)?$", each.name)]
+                assert len(aside) == turns
+                clock.now += 5
+        harness.turn()
+        assert harness.recorder.snapshot().failing is None
+
+
+def test_trouble_of_an_old_store(path: Path) -> None:
+    """EV-2.7: what a slow reader has seen of the store before leaves the new one, which is whole, where it is."""
+    clock = ManualClock()
+    with recording(path, clock) as harness:
+        write(harness, 3)
+        old = harness.recorder._store
+        harness.recorder._trouble = old, StoreDamagedError("seen")
+        harness.turn()
+        epoch = harness.recorder.epoch
+        assert epoch != old.epoch
+        clock.now += 60
+        harness.recorder._trouble = old, StoreDamagedError("seen late")
+        harness.turn()
+        harness.turn()
+        assert harness.recorder.epoch == epoch
+        assert harness.recorder._trouble is None
+        assert harness.recorder.snapshot().failing is None
+
+
+def test_a_reader_names_the_store_that_it_has_read(path: Path) -> None:
+    """EV-2.7: trouble is kept with the store that showed it."""
+    with recording(path, ManualClock()) as harness:
+        write(harness, 3)
+        path.rename(path.with_name("away"))
+        with pytest.raises(StoreMovedError):
+            harness.recorder.read(0, 10, {})
+        assert harness.recorder._trouble is not None
+        assert harness.recorder._trouble[0] is harness.recorder._store
+
+
+def test_an_idle_process_is_rung(path: Path) -> None:
+    """EV-2.7, EV-2.9: who has not written since is rung after a quarantine, and publishes the new store's events."""
+    with recording(path, ManualClock()) as harness:
+        write(harness, 3)
+        harness.turn(others=True)
+        assert numbers(harness.recorder.read(0, 10, {}).events) == [1, 2, 3], "and an idle reader stays"
+        harness.recorder._bell.wait(0)
+        damage = opening.Damage(harness.recorder._store.opened.identity, "found by another")
+        other = EventStore.open(path, retention=Retention(), now=NOW, damage=damage)
+        assert harness.recorder._bell.wait(0) is True
+        harness.turn(others=True)
+        harness.turn()
+        assert harness.recorder.epoch == other.epoch
+        assert [each.type for each in harness.published[-1:]] == ["idkmesh.events.quarantined"]
+        other.close()
+
+
+def test_an_idle_reader_of_a_file_put_aside(path: Path) -> None:
+    """EV-2.9: a connection that was lent before is not lent again for a file that has lost its name."""
+    with opened(path) as store:
+        store.append(events(3))
+        store.read(0, 10, {})
+        assert store._idle
+        put_aside(path, NOW, "/other", "a test")
+        for use in (lambda: store.read(0, 10, {}), store.bounds):
+            with pytest.raises(StoreMovedError):
+                use()
 
 
 def write(harness: Harness, count: int) -> None:
