@@ -191,16 +191,17 @@ class FifoBell:
         self.name: str | None = path.name
         self._lock = threading.Lock()  # so that nobody rings at a number that is somebody else's by now
         self._path = path
-        # For reading and writing: with its own writer a FIFO never ends, so it is not readable for ever.
-        self._descriptor = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | CAREFULLY)
+        self._selector = selectors.DefaultSelector()
+        self._descriptor = -1
         try:
+            # For reading and writing: with its own writer a FIFO never ends, so it is not readable for ever.
+            self._descriptor = os.open(hidden, os.O_RDWR | os.O_NONBLOCK | CAREFULLY)
             found = os.fstat(self._descriptor)
             self._identity = (found.st_dev, found.st_ino)
-            self._selector = selectors.DefaultSelector()
             self._selector.register(self._descriptor, selectors.EVENT_READ)
             hidden.rename(path)
         except BaseException:
-            os.close(self._descriptor)
+            self.close()
             raise
 
     def ring(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import shutil
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,11 +24,21 @@ from idkmesh.events.bells import (
     one_at_a_time,
     ring_others,
 )
-from idkmesh.events.errors import StoreBusyError
-from tests.events.support import event, numbers, opened, python, recording, until
+from idkmesh.events.errors import StoreBusyError, StoreError
+from tests.events.support import (
+    ManualClock,
+    descriptors,
+    event,
+    events,
+    numbers,
+    opened,
+    python,
+    recording,
+    until,
+)
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -107,6 +120,45 @@ def test_a_bell_that_is_not_yet_open(folder: Path) -> None:
     bell.close()
 
 
+def test_hidden_files_of_others(folder: Path) -> None:
+    """EV-2.9: only what has a bell's hidden name is taken for one that was never finished."""
+    (folder / ".keep").write_bytes(b"somebody's")
+    (folder / ".0123456789abcdef0").write_bytes(b"somebody's")
+    bell = new_bell(folder)
+    assert names(folder) == {".keep", ".0123456789abcdef0", bell.name}
+    bell.close()
+
+
+def test_a_bell_that_cannot_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.9: it leaves no descriptor, and the trouble is told as that of the place."""
+
+    def refused(self: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = len(descriptors())
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(OSError, match="No space"):
+        new_bell(folder)
+    assert len(descriptors()) == before
+
+
+def test_whether_a_bell_stands(folder: Path) -> None:
+    """EV-2.9: not when its name is gone, another's, or gone with the folder."""
+    bell = new_bell(folder)
+    assert bell.name is not None
+    assert bell.stands()
+    (folder / bell.name).unlink()
+    assert not bell.stands()
+    os.mkfifo(folder / bell.name)
+    assert not bell.stands()
+    shutil.rmtree(folder)
+    assert not bell.stands()
+    folder.write_text("")
+    assert not bell.stands()
+    folder.unlink()
+    bell.close()
+
+
 def test_a_killed_process(tmp_path: Path) -> None:
     """EV-2.9: the bell of a process that was killed is gone after the next commit."""
     path = tmp_path / "events.sqlite3"
@@ -138,17 +190,77 @@ def test_a_system_without_fifos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_file_system_without_fifos(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """EV-2.9: the same where only this file system refuses."""
-
-    def refused(path: object, mode: int = 0) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(os, "mkfifo", refused)
+    monkeypatch.setattr(os, "mkfifo", refusal(errno.EPERM))
     bell = new_bell(folder)
     assert bell.name is None
+    assert bell.stands()
     bell.ring()
     assert bell.wait(5) is False
     assert bell.wait(0) is False
     bell.close()
+
+
+def refusal(number: int) -> Callable[..., None]:
+    def refused(*found: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refused
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_bell_for_one_process_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """EV-2.9: one line in the log; housekeeping publishes what others have appended."""
+    monkeypatch.setattr(os, "mkfifo", refusal(number))
+    path, clock = tmp_path / "events.sqlite3", ManualClock()
+    with recording(path, clock) as harness, opened(path) as other:
+        harness.turn()
+        other.append(events(2))
+        clock.now += 60
+        harness.turn()
+        assert numbers(harness.published) == [1, 2]
+        (line,) = harness.lines
+        assert "takes no FIFOs" in line[1]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EACCES])
+def test_trouble_is_no_want_of_fifos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """EV-2.9, EV-2.13: any other failure is told as one, instead of a bell that nobody can ring."""
+    monkeypatch.setattr(os, "mkfifo", refusal(number))
+    with pytest.raises(StoreError), recording(tmp_path / "events.sqlite3", ManualClock()):
+        pass
+
+
+class Locked:
+    """A lock that others hold: each pause takes a second, and some of them end with another holder."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, changes_until: float) -> None:
+        self.lock, self.now, self.changes_until = folder / "lock", 0.0, changes_until
+        monkeypatch.setattr(bells, "_locked", lambda _descriptor: False)
+        monkeypatch.setattr(time, "sleep", self.pause)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def pause(self, seconds: float) -> None:
+        self.now += 1
+        if self.now % 10 == 0 and self.now <= self.changes_until:
+            self.lock.write_text(f"{self.now:016.0f}")
+
+
+def test_many_that_open_a_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.6: who waits does so for as long as the lock changes hands, and 15 s for one holder."""
+    held = Locked(folder, monkeypatch, changes_until=100)
+    with pytest.raises(StoreBusyError, match="for 15 s"), one_at_a_time(folder):
+        pass
+    assert held.now == 100 + 16
+
+
+def test_each_holder_shows(folder: Path) -> None:
+    """EV-2.6: whoever gets the lock writes who it is, another word each time."""
+    words = set()
+    for _ in range(3):
+        with one_at_a_time(folder):
+            words.add((folder / "lock").read_text())
+    assert len(words) == 3
+    assert all(len(word) == 16 for word in words)
 
 
 def test_one_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

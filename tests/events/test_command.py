@@ -19,20 +19,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh import console, events_command
 from idkmesh.cli import add_event_flags, event_flags
 from idkmesh.commands import event_settings
 from idkmesh.console import CommandError
+from idkmesh.events import reader
+from idkmesh.events.errors import StoreDamagedError, StoreError
 from idkmesh.events.place import BESIDE, beside
 from idkmesh.events.quarantine import put_aside
+from idkmesh.events.reader import read_file
 from idkmesh.events.retention import Retention
-from idkmesh.events_command import Query, _follow
+from idkmesh.events.store import EventStore
+from idkmesh.events_command import Query, _follow, print_events
 from tests.events.support import NOW, PATIENCE, ROOT, event, events, opened, until
 from tests.test_cli import COMMAND, environment, idkmesh, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from idkmesh.events.store import EventStore
+    from idkmesh.events.state import Batch
 
 
 @pytest.fixture
@@ -224,6 +229,117 @@ def test_a_log_without_its_index(path: Path) -> None:
     before = listing(copied)
     assert "start idkmesh control-tower once" in refused(copied / path.name, code=3)
     assert listing(copied) == before
+
+
+def test_a_store_that_changes_hands(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-4.5: what shows at one try, damage too, is looked at again a moment later; nothing is made meanwhile."""
+    with opened(path) as store:
+        store.append(events(3))
+    away = path.with_name("away")
+    pauses: list[float] = []
+
+    def absent() -> None:
+        path.rename(away)
+
+    def damaged() -> None:
+        path.write_bytes(b"torn" * 1000)
+
+    def empty() -> None:
+        path.write_bytes(b"")
+
+    def log_alone() -> None:
+        shutil.copy(away, path)
+        beside(path, "-wal").write_bytes(b"")
+
+    steps = [absent, damaged, empty, log_alone]
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if steps:
+            steps.pop(0)()
+        else:
+            beside(path, "-wal").unlink()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    absent_now = steps.pop(0)
+    absent_now()
+    assert len(read_file(path, None, 10, {}).events) == 3
+    assert pauses == [0.02] * 4
+    assert {each.name for each in path.parent.iterdir()} == {path.name, "away", f"{path.name}-bells"}
+
+
+def test_a_service_that_starts_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-4.5: what was read without a lock counts only if nobody has written to the file, or opened it, meanwhile."""
+    with opened(path) as store:
+        store.append(events(3))
+    ways: list[bool] = []
+    read = reader._read
+    services: list[EventStore] = []
+
+    def raced(place: Path, way: Any, query: Any, *, descending: bool) -> Batch:
+        ways.append(way.locks)
+        found = read(place, way, query, descending=descending)
+        if len(ways) == 1:
+            os.utime(place, ns=(1, 1))
+        if len(ways) == 2:
+            services.append(EventStore.open(place, retention=Retention(), now=NOW))
+            services[0].append([event()])
+            raise StoreDamagedError("torn")
+        return found
+
+    monkeypatch.setattr(reader, "_read", raced)
+    assert len(read_file(path, None, 10, {}).events) == 4
+    assert ways == [False, False, True]
+    services[0].close()
+
+
+def test_a_store_that_is_never_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-4.5: tries have an end, with one line."""
+    with opened(path) as store:
+        store.append(events(3))
+    read = reader._read
+    tries: list[int] = []
+
+    def raced(*arguments: Any, **more: Any) -> Batch:
+        tries.append(1)
+        os.utime(path, ns=(len(tries), len(tries)))
+        return read(*arguments, **more)
+
+    monkeypatch.setattr(reader, "_read", raced)
+    with pytest.raises(StoreError, match="changed hands at each of 5 tries; try again"):
+        read_file(path, None, 10, {})
+    assert len(tries) == 5
+
+
+def test_a_working_directory_that_was_removed(path: Path) -> None:
+    """EV-4.5: one line, exit code 3."""
+    gone = path.with_name("gone")
+    gone.mkdir()
+    program = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})\n"
+    program += "from idkmesh.cli import main; sys.exit(main(['events', 'list', '--store', 'x']))"
+    done = subprocess.run([*COMMAND[:1], "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert one_line(done.stderr)
+    assert "the working directory was removed" in done.stderr
+
+
+def test_batches_are_printed_as_they_come(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-4.5: after a position each batch is printed before the next is read, so that memory has a bound."""
+    with opened(path) as store:
+        store.append(events(450))
+    said: list[str] = []
+    reads: list[int] = []
+
+    def counted(*arguments: Any, **more: Any) -> Batch:
+        reads.append(len(said))
+        return read_file(*arguments, **more)
+
+    monkeypatch.setattr(events_command, "read_file", counted)
+    monkeypatch.setattr(console, "say", said.append)
+    query = Query(store=path, wanted={}, after=f"{store.epoch}.0", as_json=True)
+    assert print_events(query, 420) == 0
+    assert reads == [0, 0, 200, 400]
+    assert len(said) == 420
 
 
 # --- nothing is changed --------------------------------------------------------------------------------------------

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
 import pytest
 
-from idkmesh.events import place
+from idkmesh.events import bells, place, quarantine
+from idkmesh.events.connecting import connect
 from idkmesh.events.default_place import default_store
-from idkmesh.events.errors import StoreError
+from idkmesh.events.errors import StoreError, StoreFullError, told
 from idkmesh.events.place import filesystem_kind, is_network
-from tests.events.support import event, events, numbers, opened
+from idkmesh.events.reader import read_file
+from idkmesh.events.retention import Retention
+from idkmesh.events.schema import bring_up
+from idkmesh.events.store import EventStore
+from tests.events.support import NOW, event, events, numbers, opened
 
 MOUNTS = r"""
 22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
@@ -150,6 +158,101 @@ def test_a_place_that_cannot_be_made(tmp_path: Path) -> None:
         pass
     assert "\n" not in str(refused.value)
     assert "--store" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "said", "kind"),
+    [
+        (errno.EACCES, "make its folder and files writable", StoreError),
+        (errno.EPERM, "make its folder and files writable", StoreError),
+        (errno.EROFS, "make its folder and files writable", StoreError),
+        (errno.ENOSPC, "has no room left; make room", StoreFullError),
+        (errno.EDQUOT, "has no room left; make room", StoreFullError),
+        (errno.EIO, "look at that place", StoreError),
+        (errno.ENAMETOOLONG, "look at that place", StoreError),
+    ],
+)
+def test_what_the_system_says(number: int, said: str, kind: type[StoreError]) -> None:
+    """EV-2.8, EV-2.13: the advice fits the trouble, and the line names the file that it is about."""
+    path = Path("/a/events.sqlite3")
+    with pytest.raises(StoreError, match=said) as refused, told(path):
+        raise OSError(number, os.strerror(number), "/a/events.sqlite3-bells/lock")
+    assert type(refused.value) is kind
+    assert ("writable" in str(refused.value)) is ("writable" in said)
+    assert kind is StoreFullError or "(/a/events.sqlite3-bells/lock)" in str(refused.value)
+
+
+def test_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.1: what a folder was made in is synced, so that a cut of power takes no name from the store."""
+    synced: list[Path] = []
+    monkeypatch.setattr(place, "sync_folder", synced.append)
+    monkeypatch.setattr(bells, "sync_folder", synced.append)
+    place.make_folders(tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
+    bells.make_bell_folder(tmp_path / "a" / "b" / "events.sqlite3")
+    assert synced[2:] == [tmp_path / "a" / "b"]
+    place.make_folders(tmp_path / "a" / "b")
+    bells.make_bell_folder(tmp_path / "a" / "b" / "events.sqlite3")
+    assert len(synced) == 3, "what is there is on the disk"
+
+
+def test_full_sync_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.1: on macOS fsync() ends at the disk's cache, so the stronger call is taken where there is one."""
+    calls: list[int] = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda _descriptor, call: calls.append(call))
+    place.sync_folder(tmp_path)
+    assert calls == [51]
+
+
+def test_full_sync_of_a_new_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.1: the file of a new store is brought to the disk as every commit is."""
+    found: list[object] = []
+
+    def watched(connection: sqlite3.Connection, *, epoch: str) -> None:
+        found.extend(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("fullfsync", "synchronous"))
+        bring_up(connection, epoch=epoch)
+
+    monkeypatch.setattr(quarantine, "bring_up", watched)
+    with opened(tmp_path / "events.sqlite3") as store:
+        assert found == [1, 3]
+        assert store.opened.connection.execute("PRAGMA fullfsync").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("options", [(), ("immutable=1",)])
+def test_connecting_makes_no_file(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """EV-4.5, EV-2.7: what is not there, or not any more, stays so: nothing is made by looking at it."""
+    for mode in ("ro", "rw"):
+        with pytest.raises(sqlite3.OperationalError):
+            connect(tmp_path / "events.sqlite3", mode, *options).execute("SELECT 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_somebodys_file_beside_a_store(tmp_path: Path) -> None:
+    """EV-2.7: a new store stands in the folder of the bells until it gets its name: no name beside it is taken."""
+    path = tmp_path / "events.sqlite3"
+    mine = [path.with_name(path.name + end) for end in ("-new", ".new", "-new-journal", ".tmp")]
+    for each in mine:
+        each.write_text("my rescued events")
+    with opened(path) as store:
+        store.append([event()])
+    assert {each.read_text() for each in mine} == {"my rescued events"}
+
+
+def test_a_working_directory_that_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.13: one line that says what would help."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for use in (
+        lambda: EventStore.open(Path("x"), retention=Retention(), now=NOW),
+        lambda: read_file(Path("x"), 0, 1, {}),
+    ):
+        with pytest.raises(StoreError, match="the working directory was removed; name the whole path") as refused:
+            use()
+        assert "\n" not in str(refused.value)
+    monkeypatch.chdir("/")
 
 
 def test_something_where_the_bells_belong(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -144,6 +145,7 @@ chance = random.Random(7)
 def write(pipe, start):
     size = 20_000 if start % 2 else 20
     with opened(path, event_retention_count=2000) as store:
+        assert store.opened.connection.execute("PRAGMA synchronous").fetchone() == (2,)
         os.write(pipe, b"\\n")
         number = start
         while True:
@@ -193,8 +195,9 @@ print(json.dumps({"acknowledged": number, "newest": position, "epochs": len(epoc
 
 @pytest.mark.slow
 def test_killed_two_hundred_times(path: Path) -> None:
-    """EV-2.1, EV-2.2, EV-2.6: whenever a writer is killed, what it was told is stored is there, once, without a gap.
+    """EV-2.2, EV-2.6: whenever a writer is killed, what it was told is stored is there, once, without a gap.
 
+    That a cut of power takes nothing either is another matter: the system has what a killed process has written.
     Each opening checks the file, so 200 of them found it whole; each read has compared the digests.
     """
     done = subprocess.run(python(KILLED, path, "200"), capture_output=True, text=True, timeout=120, check=False)
@@ -203,6 +206,53 @@ def test_killed_two_hundred_times(path: Path) -> None:
     assert found["epochs"] == 1
     assert found["newest"] >= found["acknowledged"] > 2000
     assert quick_check(path) == "ok"
+
+
+SYNCED = """
+import os
+from pathlib import Path
+from tests.events.support import event, opened
+with opened(Path(sys.argv[1])) as store:
+    store.append([event(1)])
+    os.write(2, b"MARK begin\\n")
+    store.append([event(2)])
+    os.write(2, b"MARK end\\n")
+"""
+
+
+def can_trace() -> bool:
+    """Say whether strace is here and may trace."""
+    if shutil.which("strace") is None:
+        return False
+    return subprocess.run(["strace", "-o", os.devnull, "true"], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not can_trace(), reason="the order of calls is what strace tells")
+def test_what_is_appended_is_on_the_disk(path: Path) -> None:
+    """EV-2.1: before `append` returns the log is synced, after the last byte that was written to it."""
+    trace = path.with_name("trace")
+    calls = "trace=openat,write,pwrite64,fsync,fdatasync"
+    command = ["strace", "-f", "-y", "-e", calls, "-o", str(trace), *python(SYNCED, path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    lines = trace.read_text().splitlines()
+    begin, end = (next(n for n, line in enumerate(lines) if f"MARK {mark}" in line) for mark in ("begin", "end"))
+    log = [line.split("(")[0].split()[-1] for line in lines[begin:end] if f"{path}-wal>" in line]
+    assert "pwrite64" in log
+    assert log[-1] in {"fdatasync", "fsync"}
+    assert log.index("pwrite64") < len(log) - 1
+
+
+@pytest.mark.skipif(not can_trace(), reason="the order of calls is what strace tells")
+def test_a_new_store_is_on_the_disk(path: Path) -> None:
+    """EV-2.1, EV-2.7: its file is synced before it gets its name, and the folder with the name after it."""
+    trace = path.with_name("trace")
+    command = ["strace", "-f", "-y", "-e", "trace=rename,renameat,renameat2,fsync,fdatasync", "-o", str(trace)]
+    subprocess.run([*command, *python(SYNCED, path)], check=True, capture_output=True, timeout=60)
+    lines = trace.read_text().splitlines()
+    named = next(n for n, line in enumerate(lines) if "rename" in line and f'"{path}"' in line)
+    assert any("sync(" in line and "new.sqlite3>" in line for line in lines[:named])
+    assert not any("sync(" in line and f"{path}>" in line for line in lines[:named])
+    assert any("fsync(" in line and f"<{path.parent}>" in line for line in lines[named:])
 
 
 def test_killed_while_it_brings_a_store_up(path: Path) -> None:

@@ -16,17 +16,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.events import inbox as inbox_module
+from idkmesh.events.bells import bell_folder
 from idkmesh.events.errors import StoreError, StoreFullError
-from idkmesh.events.inbox import CAPACITY, Inbox
+from idkmesh.events.inbox import CAPACITY, CAPACITY_BYTES, Inbox
 from idkmesh.events.opening import LOG_LIMIT_BYTES
 from idkmesh.events.recorder import BATCH, LONG_LOG_BYTES, EventRecorder
 from idkmesh.events.retention import Retention
 from tests.events.support import NOW, Harness, ManualClock, event, events, numbers, opened, python, recording, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from idkmesh.events.envelope import Event, StoredEvent
     from idkmesh.events.sink import EventSink
 
 
@@ -120,6 +122,59 @@ def test_emit_does_not_wait_for_a_write(path: Path) -> None:
         state = harness.recorder.snapshot()
         assert (state.queued, state.failing, state.refused_total) == (0, None, 0)
         assert state.dropped_total >= 10
+
+
+def test_what_is_dropped_meanwhile(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.8, EV-3.1: what is dropped while the word on what was lost is written is told with the next one, once."""
+    recorder = harness.recorder
+    for each in events(CAPACITY + 3):
+        recorder.emit(each)
+    append = recorder._store.append
+
+    def slow(found: Sequence[Event]) -> list[StoredEvent]:
+        for each in events(5):
+            recorder.emit(each)  # the queue is full yet
+        return append(found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder._store, "append", slow)
+        harness.turn()
+    while recorder.snapshot().queued:
+        harness.turn()
+    harness.turn()
+    dropped = [json.loads(each.data)["dropped"] for each in harness.published if each.type != "test.numbered"]
+    assert dropped == [3, 5]
+    assert recorder.snapshot().dropped_total == 8
+
+
+def test_the_totals_are_read_once(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.8: event and mark come of one look at the counters, between which a producer may drop more."""
+    looks: list[int] = []
+
+    def totals() -> tuple[int, int]:
+        looks.append(1)
+        return 0, 4 * len(looks)
+
+    monkeypatch.setattr(harness.recorder, "_totals", totals)
+    harness.turn()
+    assert data_of(harness, 0)["dropped"] == 4
+    assert harness.recorder._told == (0, 4)
+
+
+def test_a_queue_of_large_events(harness: Harness) -> None:
+    """EV-3.1: 8 MiB of data fill the queue too, in bytes of UTF-8; what is stored makes room again."""
+    large = event(data={"text": "\u20ac" * 20_000})
+    assert large.size > 60_000
+    fitting = CAPACITY_BYTES // large.size
+    for _ in range(fitting + 3):
+        harness.recorder.emit(large)
+    state = harness.recorder.snapshot()
+    assert (state.queued, state.dropped_total) == (fitting, 3)
+    while harness.recorder.snapshot().queued:
+        harness.turn()
+    harness.recorder.emit(large)
+    assert harness.recorder.snapshot().dropped_total == 3
+    assert harness.recorder._inbox._bytes == large.size
 
 
 def test_who_waits_for_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +311,29 @@ def test_a_full_disk(harness: Harness, clock: ManualClock) -> None:
     assert [level for level, _ in harness.lines] == [logging.ERROR, logging.INFO]
 
 
+def test_a_lock_that_lasts(harness: Harness, clock: ManualClock) -> None:
+    """EV-2.8: a foreign lock refuses nothing: events wait, readiness fails meanwhile, and all are stored at last."""
+    recorder = harness.recorder
+    recorder._store.opened.connection.execute("PRAGMA busy_timeout = 20")
+    with contextlib.closing(sqlite3.connect(recorder.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for each in events(3):
+            recorder.emit(each)
+        for _ in range(2):
+            harness.turn()
+            state = recorder.snapshot()
+            assert (state.refused_total, state.dropped_total, state.queued) == (0, 0, 3)
+            assert state.failing is not None
+            assert "locked by another process" in state.failing
+            clock.now += 5
+        (line,) = [line for level, line in harness.lines if level == logging.ERROR]
+        assert "events wait, a new try follows" in line
+        other.execute("ROLLBACK")
+    harness.turn()
+    assert recorder.snapshot().failing is None
+    assert [each.type for each in harness.published] == ["test.numbered"] * 3
+
+
 def test_a_fault_of_ours(harness: Harness, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """EV-2.8: whatever goes wrong, events are counted and the thread lives on."""
 
@@ -301,6 +379,39 @@ def test_a_fault_of_a_taker(path: Path, clock: ManualClock) -> None:
     told = ("a taker of events has a fault: RuntimeError: a slip", logging.ERROR)
     assert lines.count(told) == 4, "an event, the new store, the event about the old one, the last event"
     recorder.close(1)
+
+
+def test_a_log_that_fails(path: Path) -> None:
+    """EV-2.8: a log that raises ends no thread: the store is tried again, and what waits is written."""
+
+    def broken(line: str, level: int) -> None:
+        raise OSError("nobody reads the log")
+
+    clock = ManualClock()
+    ignored: Any = lambda *found: None  # noqa: E731  shorter than a function that does nothing
+    recorder = EventRecorder(path, Retention(), clock=clock, published=ignored, replaced=ignored, log=broken)
+    recorder._fail("a reason", clock.now)
+    recorder.emit(event())
+    clock.now += 5
+    recorder._turn(others=False)
+    state = recorder.snapshot()
+    assert (state.failing, state.newest, state.queued) == (None, 1, 0)
+    recorder.close(1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_has_died(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.8: nobody writes any more, and readiness says so."""
+    with recording(path, ManualClock()) as harness:
+
+        def broken() -> float:
+            raise RuntimeError("a slip")
+
+        monkeypatch.setattr(harness.recorder, "_pause", broken)
+        assert harness.recorder.snapshot().failing is None
+        harness.recorder.start()
+        until(lambda: harness.recorder.snapshot().failing, "it is told")
+        assert "has died; restart" in str(harness.recorder.snapshot().failing)
 
 
 def test_housekeeping_that_fails(harness: Harness, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,6 +535,39 @@ def test_retention_overtakes(path: Path, clock: ManualClock) -> None:
         assert harness.told[0] is None
         assert numbers(harness.published) == list(range(201, 301))
         assert (harness.recorder.snapshot().floor, harness.recorder.snapshot().newest) == (200, 300)
+
+
+def test_a_folder_of_bells_that_is_removed(path: Path, harness: Harness, clock: ManualClock) -> None:
+    """EV-2.9: housekeeping publishes what no bell has told, and makes a new bell that the others find."""
+    harness.turn()
+    lost = harness.recorder._bell
+    with opened(path) as other:
+        shutil.rmtree(bell_folder(path))
+        other.append(events(3))
+        assert harness.recorder._bell.wait(0) is False
+        clock.now += 60
+        harness.turn()
+        assert numbers(harness.published) == [1, 2, 3]
+        assert harness.recorder._bell is not lost
+        other.append(events(1))
+        assert harness.recorder._bell.wait(5) is True
+        harness.recorder.emit(event())
+        harness.turn()
+        assert not harness.recorder._bell.wait(0), "its own commit does not ring it"
+        assert numbers(harness.published) == [1, 2, 3, 4, 5]
+
+
+def test_a_store_that_is_removed_with_its_bells(path: Path, harness: Harness) -> None:
+    """EV-2.9: the bell of the new store is one that the others find."""
+    harness.turn()
+    shutil.rmtree(bell_folder(path))
+    path.unlink()
+    harness.recorder.emit(event())
+    for _ in range(2):
+        harness.turn()
+    with opened(path) as other:
+        other.append(events(1))
+        assert harness.recorder._bell.wait(5) is True
 
 
 def test_another_process_rings(path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import sqlite3
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from idkmesh.events.errors import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
 from idkmesh.events.opening import LOG_LIMIT_BYTES
+from idkmesh.events.reader import read_file
 from idkmesh.events.schema import APPLICATION_ID, SCHEMA_VERSION, bring_up, marks
 from idkmesh.events.store import MAX_BATCH, EventStore
-from tests.events.support import NOW, event, events, numbers, opened, quick_check
+from tests.events.support import NOW, descriptors, event, events, numbers, opened, quick_check, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +147,32 @@ def test_a_closed_store(path: Path) -> None:
             with pytest.raises(StoreError, match="closed"):
                 use()
     assert quick_check(path) == "ok"
+
+
+def test_closing_waits_for_no_reader(store: EventStore) -> None:
+    """EV-2.12: while an append keeps `close` waiting nobody is lent a connection, so that none stays open after it."""
+    store.append([event()])
+    store.read(0, 1, {})
+    before = len(descriptors())
+    closing = threading.Thread(target=store.close)
+    with store._writing, store._reading():
+        closing.start()
+        until(lambda: store._closed, "it has begun")
+        with pytest.raises(StoreError, match="closed"):
+            store.read(0, 1, {})
+    closing.join()
+    assert store._idle == []
+    assert [each for each in descriptors() if str(store.path) in each] == []
+    assert len(descriptors()) < before
+
+
+def test_an_event_that_does_not_fit_the_tables(store: EventStore, path: Path) -> None:
+    """EV-2.7: where the next place is a wrong one, the file does not hold what was written to it."""
+    store.append(events(3))
+    with raw(path) as connection:
+        connection.execute("UPDATE sqlite_sequence SET seq = 20")
+    with pytest.raises(StoreDamagedError, match="follows the newest one"):
+        store.append([event()])
 
 
 # --- what the tables refuse ----------------------------------------------------------------------------------------
@@ -290,10 +318,16 @@ def test_filters(store: EventStore) -> None:
 @pytest.mark.parametrize("name", ["type", "source", "subject"])
 def test_filters_use_an_index(store: EventStore, name: str) -> None:
     """EV-4.2: a filter that matches little does not read the whole store."""
-    query = f"EXPLAIN QUERY PLAN SELECT * FROM event WHERE sequence > 0 AND {name} = 'x' ORDER BY sequence LIMIT 10"
-    plan = " ".join(str(row[3]) for row in store.opened.connection.execute(query))
-    assert f"USING INDEX event_{name}" in plan
-    assert "TEMP B-TREE" not in plan
+    store.bounds()  # makes the reader that the next call gets
+    for descending in (False, True):
+        statements: list[str] = []
+        store._idle[0].set_trace_callback(statements.append)
+        store.read(5, 10, {name: "x"}, descending=descending)
+        store._idle[0].set_trace_callback(None)
+        (query,) = [each for each in statements if f"{name} = 'x'" in each]
+        plan = " ".join(str(row[3]) for row in store.opened.connection.execute(f"EXPLAIN QUERY PLAN {query}"))
+        assert f"USING INDEX event_{name}" in plan
+        assert "TEMP B-TREE" not in plan
 
 
 @pytest.mark.parametrize(("limit", "wanted"), [(0, {}), (MAX_BATCH + 1, {}), (1, {"data": "x"}), (1, {"1=1; --": "x"})])
@@ -301,6 +335,58 @@ def test_what_cannot_be_asked(store: EventStore, limit: int, wanted: dict[str, s
     """EV-2.10: at most 200 events at once, by the three filters."""
     with pytest.raises(ValueError, match="a read takes"):
         store.read(0, limit, wanted)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "subject = x'ff00'",
+        "subject = ''",
+        "type = ''",
+        "type = replace(hex(zeroblob(200)), '0', 'x')",
+        "source = x'00'",
+        "time = 'soon'",
+        "time = '2026-01-02T03:04:05Z'",
+        "time = '2026-02-30T03:04:05.678Z'",
+        "time = x'00'",
+        "data = x'7b7d'",
+        "epoch = '0123456789abcdef'",
+    ],
+)
+def test_attributes_that_no_event_has(store: EventStore, path: Path, change: str) -> None:
+    """EV-1.3, EV-1.5, EV-2.7: the digest does not cover them; what no store has ever written is damage too."""
+    store.append(events(3, subject="s"))
+    with raw(path) as connection:
+        connection.execute("DROP TRIGGER event_never_changes")
+        connection.execute(f"UPDATE event SET {change} WHERE sequence = 2")
+    with pytest.raises(StoreDamagedError, match="event 2 is not what was written"):
+        store.read(0, 10, {})
+
+
+def test_a_store_that_has_lost_its_epoch(store: EventStore, path: Path) -> None:
+    """EV-2.7: also while it is in use it is damage, to a reader, to retention and to a program that reads the file."""
+    store.append(events(3))
+    with raw(path) as connection:
+        connection.execute("DROP TRIGGER meta_stays")
+        connection.execute("DELETE FROM meta")
+    for use in (
+        lambda: store.read(0, 10, {}),
+        store.bounds,
+        lambda: store.prune(NOW),
+        lambda: read_file(path, 0, 10, {}),
+    ):
+        with pytest.raises(StoreDamagedError, match="it has no epoch"):
+            use()
+
+
+def test_retention_by_a_time_that_is_none(store: EventStore, path: Path) -> None:
+    """EV-2.4, EV-2.7: no event goes by what is no time."""
+    store.append(events(3))
+    with raw(path) as connection:
+        connection.execute("DROP TRIGGER event_never_changes")
+        connection.execute("UPDATE event SET time = 'soon' WHERE sequence = 3")
+    with pytest.raises(StoreDamagedError, match="time of its newest event"):
+        store.prune(NOW)
 
 
 def test_a_changed_event_is_damage(store: EventStore, path: Path) -> None:
