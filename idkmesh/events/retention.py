@@ -36,9 +36,10 @@ RETENTION_SETTINGS: Final[tuple[Setting, ...]] = (
         minimum=60.0,
         maximum=3650 * _DAY,
         unit="seconds",
-        meaning="How long the store keeps an event, by the event's own time. What is older goes, from the oldest on.",
+        meaning="How long the store keeps an event, by the event's own time. What is older goes, from the oldest on. "
+        "Age counts back from the clock, or from the newest event where that is earlier.",
         not_covered="An older event behind a younger one: it stays until that one goes, so that one wrong clock "
-        "empties no store.",
+        "empties no store. Another process with the same store: the smaller setting wins.",
         precedent="MaxRetentionSec of systemd's journal; 30 days are what people look back.",
         document_key="event_retention_age_seconds",
     ),
