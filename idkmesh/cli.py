@@ -131,9 +131,8 @@ def _add_events(commands: argparse._SubParsersAction[_Parser]) -> None:
     actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     exit_codes = "exit codes: 0 ended as asked, 2 wrong usage, no event store or no such position, 3 cannot be read"
     listing = actions.add_parser("list", help="print the newest events, oldest first", epilog=exit_codes)
-    listing.add_argument(
-        "--limit", type=_count, default=LISTED_EVENTS, metavar="N", help="how many (default: %(default)s)"
-    )
+    many = f"how many, at most {_MAX_EVENTS} (default: %(default)s)"
+    listing.add_argument("--limit", type=_count, default=LISTED_EVENTS, metavar="N", help=many)
     following = actions.add_parser("follow", help="print what is recorded from now on, until Ctrl-C", epilog=exit_codes)
     for action in (listing, following):
         action.add_argument("--json", action="store_true", help="print each event as a JSON document in a line")

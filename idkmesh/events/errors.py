@@ -86,6 +86,5 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
             return StoreFullError(f"the event store {path} has no room left; make room on its file system")
     if code == _READ_ONLY_MOVED:
         return StoreMovedError(f"the event store {path} is no longer the file that was opened")
-    return StoreError(
-        f"the event store {path} cannot be used: {error}; look at its file system and at the rights of its files"
-    )
+    rights = "" if code & _PRIMARY == sqlite3.SQLITE_IOERR else " and at the rights of its files"
+    return StoreError(f"the event store {path} cannot be used: {error}; look at its file system{rights}")

@@ -14,7 +14,7 @@ import pytest
 from idkmesh.events import bells, place, quarantine
 from idkmesh.events.connecting import connect
 from idkmesh.events.default_place import default_store
-from idkmesh.events.errors import StoreError, StoreFullError, told
+from idkmesh.events.errors import StoreError, StoreFullError, told, translated
 from idkmesh.events.place import filesystem_kind, is_network
 from idkmesh.events.reader import read_file
 from idkmesh.events.retention import Retention
@@ -180,6 +180,16 @@ def test_what_the_system_says(number: int, said: str, kind: type[StoreError]) ->
     assert type(refused.value) is kind
     assert ("writable" in str(refused.value)) is ("writable" in said)
     assert kind is StoreFullError or "(/a/events.sqlite3-bells/lock)" in str(refused.value)
+
+
+@pytest.mark.parametrize(("code", "rights"), [(sqlite3.SQLITE_IOERR_WRITE, False), (sqlite3.SQLITE_CANTOPEN, True)])
+def test_what_sqlite_says(code: int, rights: bool) -> None:
+    """EV-2.8: who has the rights is not sent to look at them."""
+    error = sqlite3.OperationalError("some trouble")
+    error.sqlite_errorcode = code
+    line = str(translated(error, Path("/a/events.sqlite3")))
+    assert "/a/events.sqlite3" in line
+    assert ("rights" in line) is rights
 
 
 def test_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
