@@ -94,11 +94,17 @@ def _read_once(path: Path, query: tuple[int, int, Mapping[str, str]], *, descend
     way = _way(path)
     try:
         found = _read(path, way, query, descending=descending)
-    finally:
-        # Nothing keeps a service from writing meanwhile: what was read may be torn, or be damage that is none.
-        if not way.locks and (_stamp(path) != before or beside(path, "-wal").exists()):
-            raise _UnsettledError(f"the event store {path} changed hands at each of {_TRIES} tries; try again")
+    except (StoreError, sqlite3.DatabaseError):
+        _refuse_changed(path, way, before)
+        raise
+    _refuse_changed(path, way, before)
     return found
+
+
+def _refuse_changed(path: Path, way: _Way, before: tuple[int, int, int] | None) -> None:
+    """Raise where nothing kept a service from writing: what was read may be torn, or be damage that is none."""
+    if not way.locks and (_stamp(path) != before or beside(path, "-wal").exists()):
+        raise _UnsettledError(f"the event store {path} changed hands at each of {_TRIES} tries; try again")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -293,6 +293,20 @@ def test_a_service_that_starts_meanwhile(path: Path, monkeypatch: pytest.MonkeyP
     services[0].close()
 
 
+def test_interrupted_while_it_changes_hands(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-4.5: Ctrl-C ends a read at once, whatever becomes of the file: it is no try that has failed."""
+    with opened(path) as store:
+        store.append(events(3))
+
+    def interrupted(*arguments: Any, **more: Any) -> Batch:
+        os.utime(path, ns=(1, 1))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reader, "_read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_file(path, None, 10, {})
+
+
 def test_a_store_that_is_never_left_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """EV-4.5: tries have an end, with one line."""
     with opened(path) as store:

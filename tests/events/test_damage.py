@@ -609,10 +609,13 @@ def test_trouble_of_an_old_store(path: Path) -> None:
         epoch = harness.recorder.epoch
         assert epoch != old.epoch
         clock.now += 60
+        new = harness.recorder._store
         harness.recorder._trouble = old, StoreDamagedError("seen late")
         harness.turn()
         harness.turn()
+        assert harness.recorder._store is new
         assert harness.recorder.epoch == epoch
+        assert harness.told.count(None) == 1, "no stream ends for it"
         assert harness.recorder.snapshot().failing is None
         assert harness.recorder._pause() > 0, "nothing is left to do"
 
