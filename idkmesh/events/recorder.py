@@ -180,7 +180,7 @@ class EventRecorder:
             return
         self._inbox.close()
         self._closing_at = self._clock.monotonic() + timeout
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():  # never started, or died of a fault
             self._run()
             return
         self._bell.ring()

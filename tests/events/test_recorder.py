@@ -22,7 +22,19 @@ from idkmesh.events.inbox import CAPACITY, CAPACITY_BYTES, Inbox
 from idkmesh.events.opening import LOG_LIMIT_BYTES
 from idkmesh.events.recorder import BATCH, LONG_LOG_BYTES, EventRecorder
 from idkmesh.events.retention import Retention
-from tests.events.support import NOW, Harness, ManualClock, event, events, numbers, opened, python, recording, until
+from tests.events.support import (
+    NOW,
+    Harness,
+    ManualClock,
+    descriptors,
+    event,
+    events,
+    numbers,
+    opened,
+    python,
+    recording,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -412,6 +424,10 @@ def test_a_thread_that_has_died(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         harness.recorder.start()
         until(lambda: harness.recorder.snapshot().failing, "it is told")
         assert "has died; restart" in str(harness.recorder.snapshot().failing)
+        harness.recorder.emit(event())
+        harness.recorder.close(5)
+        assert numbers(harness.published) == [1], "the end of the service writes what waits"
+    assert [each for each in descriptors() if str(path) in each] == []
 
 
 def test_housekeeping_that_fails(harness: Harness, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
