@@ -142,11 +142,23 @@ def _open(path: Path, now: datetime, source: str, damage: Damage | None) -> Open
                 return _told_of(_checked(path, held), line)
             except StoreDamagedError as found:
                 reason = str(found)
-        line = put_aside(path, now, source, reason)
+        line = _put_aside(path, now, source, reason)
     finally:
         for connection in held:  # after the renaming (law 4)
             close_quietly(connection)
-    return _told_of(_checked(path, []), line)
+    try:
+        return _told_of(_checked(path, []), line)
+    except StoreError as error:
+        raise type(error)(f"{line}; but that cannot be opened: {error}") from None
+
+
+def _put_aside(path: Path, now: datetime, source: str, reason: str) -> str:
+    """Put the store aside; where that fails, say also why it has to be."""
+    try:
+        with told(path):
+            return put_aside(path, now, source, reason)
+    except StoreError as error:
+        raise type(error)(f"{reason}; it could not be put aside: {error}") from None
 
 
 def _told_of(opened: Opened, line: str | None) -> Opened:

@@ -355,7 +355,10 @@ def test_no_room_for_the_new_store(path: Path, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(quarantine, "insert", full)
         for _ in range(2):
-            with pytest.raises(StoreFullError), opened(path):
+            with (
+                pytest.raises(StoreFullError, match=r"damaged: .*not be put aside: .*make room"),
+                opened(path),
+            ):
                 pass
             after = files_of(path)
             assert all(after[end] == before[end] for end in before if end != "-shm"), "the index is SQLite's scratch"
@@ -591,6 +594,9 @@ def test_a_new_store_that_is_damaged_too(path: Path, monkeypatch: pytest.MonkeyP
                 for _ in range(10):
                     harness.turn()
                 assert 0 < harness.recorder._pause() <= 5
+                (line,) = [line for level, line in harness.lines if level == logging.ERROR]
+                assert "seen; it was put aside as" in line
+                assert "that cannot be opened: always" in line
                 aside = [each for each in path.parent.iterdir() if re.search(r"Z(-[0-9]+)?$", each.name)]
                 assert len(aside) == turns
                 clock.now += 5
