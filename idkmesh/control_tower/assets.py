@@ -18,6 +18,7 @@ _SCRIPT: Final = "text/javascript; charset=utf-8"
 _STYLE: Final = "text/css; charset=utf-8"
 
 STATIC_TYPES: Final[Mapping[str, str]] = {
+    "announce.js": _SCRIPT,
     "api.js": _SCRIPT,
     "app.js": _SCRIPT,
     "backoff.js": _SCRIPT,

@@ -1,7 +1,8 @@
 // One question to the service, and what came back as plain data.
 //
 // Laws: a question has an end (PATIENCE); a tab asks one question at a time, so that it never overloads a small service
-// by itself; an answer of any status is a value, only no answer is an exception; a refusal keeps its words.
+// by itself, and only the status does not wait long for another; an answer of any status is a value, only no answer is
+// an exception; a refusal keeps its words; whoever keeps the token hears of each that was refused.
 
 import { retryAfter } from "./backoff.js";
 import { token } from "./session.js";
@@ -9,11 +10,19 @@ import { token } from "./session.js";
 const PATIENCE = 4000; // ms
 
 let last = Promise.resolve();
+let refused = () => {};
 
-// Returns {ok, status, body, code, message, retryAfter, sent}. `sent` is the token that was used.
-export function ask(path, options = {}) {
-  const answer = last.then(() => question(path, options));
-  last = answer.catch(() => {});
+export function onRefused(listener) {
+  refused = listener;
+}
+
+// Returns {ok, status, body, code, message, retryAfter, sent}. `sent` is the token that was used. `most` is how long it
+// waits for the questions before, in ms.
+export function ask(path, { most = Infinity, ...options } = {}) {
+  const before = most < Infinity ? Promise.race([last, new Promise((resolve) => setTimeout(resolve, most))]) : last;
+  const answer = before.then(() => question(path, options));
+  const ended = answer.catch(() => {});
+  last = Promise.all([last, ended]);
   return answer;
 }
 
@@ -28,7 +37,11 @@ export async function question(path, { method = "GET", headers = {}, body, patie
     redirect: "error",
     signal: AbortSignal.timeout(patience),
   });
-  return { ...(await answered(response)), sent };
+  const answer = await answered(response);
+  if (answer.status === 401 && sent) {
+    refused(sent);
+  }
+  return { ...answer, sent };
 }
 
 // The same for a response that has been opened elsewhere: reads its body to the end.
@@ -65,12 +78,23 @@ export function curl(path, { method = "GET", open = false, type = "", data = "",
     parts.push("-H", quoted(`Content-Type: ${type}`));
   }
   if (data) {
-    parts.push("--data-binary", `$'${escaped(data)}'`);
+    parts.push("--data-binary", "@-");
   }
-  return [...parts, quoted(location.origin + path)].join(" ");
+  const command = [...parts, quoted(location.origin + path)].join(" ");
+  return data ? `${printf(data)} | ${command}` : command;
+}
+
+// Makes the same bytes in every POSIX shell: octal escapes are those that all of them know, and a "-" that came first
+// would be read as an option.
+function printf(data) {
+  const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+  const text = [...bytes].map((byte, index) => {
+    const plain = byte >= 32 && byte < 127 && !"\\%'".includes(String.fromCharCode(byte));
+    return plain && !(index === 0 && byte === 45)
+      ? String.fromCharCode(byte)
+      : `\\${byte.toString(8).padStart(3, "0")}`;
+  });
+  return `printf '${text.join("")}'`;
 }
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-
-const escaped = (text) =>
-  text.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll("\r", "\\r").replaceAll("\n", "\\n");

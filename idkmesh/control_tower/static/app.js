@@ -1,20 +1,20 @@
 // Begins the page: token, navigation, keys, and the clock by which ages are shown.
 
-import { el, setText } from "./dom.js";
+import { setText, svg } from "./dom.js";
 import { onFeed } from "./feed.js";
 import { listen } from "./keys.js";
 import { askNow, askTabsForToken, connect, unlocked } from "./link.js";
 import { lockedView } from "./pages/locked.js";
 import { PAGES } from "./registry.js";
 import { Router } from "./router.js";
-import { takeFromAddress, token } from "./session.js";
+import { takeGiven, token } from "./session.js";
 import { showKeys, showShell } from "./shell.js";
 import { change, onChange, state } from "./state.js";
 
 const TICK = 500; // ms: ages are shown in seconds
 const main = document.getElementById("main");
 
-const given = takeFromAddress(); // first of all: nothing else may see the address with it
+const given = takeGiven();
 const router = new Router(PAGES, main, document.getElementById("nav"));
 
 function show() {
@@ -33,11 +33,16 @@ function update() {
 
 function goTo(name) {
   location.hash = `#/${name}`;
-  main.focus({ preventScroll: true });
 }
 
 function keys() {
-  const pages = PAGES.map(({ name, title, key }) => [`g ${key}`, { does: title, run: () => goTo(name) }]);
+  if (state.service === "locked") {
+    return { "?": { does: "Show the keys", run: showKeys } };
+  }
+  const pages = PAGES.map(({ name, title, key }, index) => [
+    `g ${key}`,
+    { does: title, also: String(index + 1), run: () => goTo(name) },
+  ]);
   const digits = PAGES.map(({ name }, index) => [String(index + 1), { run: () => goTo(name) }]);
   return {
     "?": { does: "Show the keys", run: showKeys },
@@ -46,11 +51,23 @@ function keys() {
   };
 }
 
+// As icon.svg, without a further question to the service.
+function icon() {
+  const lines = svg("path", { d: "M16 9.5 9 22M16 9.5 23 22M9 22h14" });
+  const points = [
+    [16, 9],
+    [9, 22],
+    [23, 22],
+  ].map(([cx, cy]) => svg("circle", { cx, cy, r: 3.4 }));
+  const ground = svg("rect", { width: 32, height: 32, rx: 8 });
+  return svg("svg", { viewBox: "0 0 32 32", class: "icon", "aria-hidden": "true" }, ground, lines, ...points);
+}
+
 if (!token()) {
   change({ service: "locked" });
   askTabsForToken();
 }
-document.getElementById("brand").prepend(el("img", { src: "/static/icon.svg", alt: "", width: 28, height: 28 }));
+document.getElementById("brand").prepend(icon());
 setText(document.getElementById("address"), location.host);
 for (const part of document.querySelectorAll("#skip, .bar, .foot")) {
   part.hidden = false;
@@ -60,9 +77,9 @@ document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the fragment names a page here
   main.focus();
 });
-// A new link that is opened in this tab changes nothing but the fragment.
+// boot.js has taken a new link out of the address before this.
 addEventListener("hashchange", () => {
-  if (takeFromAddress()) {
+  if (takeGiven()) {
     unlocked();
   }
   show();

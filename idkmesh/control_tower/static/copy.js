@@ -1,5 +1,6 @@
 // A command or a document to take along: shown whole, copied by a button that says whether it worked.
 
+import { announce } from "./announce.js";
 import { el, setText } from "./dom.js";
 
 export function copyButton(label, text) {
@@ -14,6 +15,7 @@ export function copyButton(label, text) {
       said = "The browser refused: select the text";
     }
     setText(button, said);
+    announce(said);
     clearTimeout(timer);
     timer = setTimeout(() => setText(button, label), 1800);
   }

@@ -1,7 +1,7 @@
 // The document, by its safe interfaces alone.
 //
-// Laws: text is set as text, never as markup; an attribute never gets text of an event or an answer, except the `title`
-// and labels, which run nothing; a node that stays in place is not touched, so focus and scrolling stay.
+// Laws: text is set as text, never as markup; an attribute never gets text of an event or an answer, except labels, which
+// run nothing; what explains is text that everybody sees, never a `title`; a node that stays in place is not touched, so focus and scrolling stay.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -77,12 +77,14 @@ export function showRows(list, rows) {
   rows.forEach(([name, value, note = ""], index) => {
     let row = list.children[index];
     if (!row) {
-      row = el("div", {}, el("dt"), el("dd"));
+      row = el("div", {}, el("dt", {}, el("span"), el("span.note")), el("dd"));
       list.append(row);
     }
-    setText(row.firstElementChild, name);
+    const [shown, explained] = row.firstElementChild.children;
+    setText(shown, name);
+    setText(explained, note);
+    explained.hidden = note === "";
     setText(row.lastElementChild, value);
-    row.title = note;
   });
 }
 

@@ -5,6 +5,7 @@
 
 import { ask } from "./api.js";
 import { backoff } from "./backoff.js";
+import { instant } from "./state.js";
 
 export const MOST = 2000;
 const PAGE = 100;
@@ -17,7 +18,7 @@ export const feed = {
   events: [], // newest first
   epoch: "",
   loaded: false, // the newest page has come once
-  loadedAt: 0, // and when, by performance.now()
+  loadedAt: 0, // and when, see `instant`
   ended: false, // the oldest event of the store is here
   trouble: "", // why the list could not be read
   available: true, // the service has events at all
@@ -26,6 +27,7 @@ export const feed = {
 
 let position = ""; // where the stream has come to, in words of the service: EPOCH.SEQUENCE
 let retry = 0;
+let round = 0; // grows when all is forgotten: what was asked for before is not wanted any more
 
 export function onFeed(listener) {
   listeners.add(listener);
@@ -44,7 +46,18 @@ export function setPosition(id) {
   position = id;
 }
 
+// Whether events up to there exist that this tab should have and has not.
+export function isBehind(there) {
+  if (!there || !feed.loaded || feed.busy || feed.trouble) {
+    return false;
+  }
+  return there.slice(0, 16) !== position.slice(0, 16) || Number(there.slice(17)) > Number(position.slice(17));
+}
+
 export function clear() {
+  clearTimeout(retry);
+  tries = 0;
+  round += 1;
   known.clear();
   Object.assign(feed, { events: [], epoch: "", loaded: false, ended: false });
   position = "";
@@ -106,7 +119,7 @@ export async function load() {
         known.clear();
       }
       feed.loaded = true;
-      feed.loadedAt = performance.now();
+      feed.loadedAt = instant();
       feed.ended = feed.ended || answer.page.next_cursor === null;
       add(answer.items);
     }
@@ -127,7 +140,8 @@ export async function loadOlder() {
   }
 }
 
-// One event by its id: from what is kept, else from the service. Returns {event} or {trouble}.
+// One event by its id: from what is kept, else from the service. Returns {event} or {trouble, again, asked}: whether
+// another try may find it, and after how many seconds at least.
 export async function find(id) {
   if (known.has(id)) {
     return { event: known.get(id) };
@@ -143,9 +157,10 @@ export async function find(id) {
     if (event && event.epoch === match[1] && sequence(event) === Number(match[2])) {
       return { event };
     }
-    return { trouble: lookupTrouble(answer) };
+    const again = answer.status >= 500 || answer.status === 401;
+    return { trouble: lookupTrouble(answer), again, asked: answer.retryAfter };
   } catch {
-    return { trouble: "The service does not answer. Open the event again when it does." };
+    return { trouble: "The service does not answer. The event is read as soon as it does.", again: true };
   }
 }
 
@@ -160,7 +175,11 @@ function lookupTrouble({ ok, status, code, message }) {
 }
 
 async function page(path) {
+  const mine = round;
   const answer = await ask(path);
+  if (mine !== round) {
+    return null;
+  }
   feed.available = answer.status !== 404;
   if (answer.ok && Array.isArray(answer.body?.items)) {
     return answer.body;

@@ -50,6 +50,9 @@ export function clock(text) {
   return `${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
+// The same without milliseconds: what a sentence says.
+export const clockSeconds = (text) => clock(text).replace(/\.\d{3}$/, "");
+
 export function dayAndHour(text, now = new Date()) {
   const date = new Date(text);
   if (Number.isNaN(date.getTime())) {
@@ -71,9 +74,21 @@ export function dateTime(text) {
   return `${day} ${clock(text).slice(0, 8)}`;
 }
 
+// The zone of a local time, as an offset: "UTC+02:00".
+export function zone(text) {
+  const minutes = -new Date(text).getTimezoneOffset();
+  if (!minutes) {
+    return Number.isNaN(minutes) ? "" : "UTC";
+  }
+  const size = Math.abs(minutes);
+  return `UTC${minutes < 0 ? "-" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+}
+
 // What would command the reader's eye without being seen: controls, marks of direction, zero widths.
+// Unicode's Default_Ignorable_Code_Point has tags, fillers and variation selectors too; the blank of Braille and the
+// marks of annotations are not in it.
 const UNSEEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2800\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
 
 // Foreign text with such characters written out; tabs and line feeds stay.
 export function visible(text) {

@@ -3,11 +3,12 @@
 // Laws: every tab shows the same, a leader's from the service and a follower's from the leader; a token that was
 // refused is forgotten in all tabs; whoever begins to lead goes on where the last leader stopped.
 
-import { addLive, clear, lastPosition, load, setPosition } from "./feed.js";
-import { clock } from "./format.js";
+import { onRefused } from "./api.js";
+import { addLive, clear, isBehind, lastPosition, load, setPosition } from "./feed.js";
+import { clockSeconds } from "./format.js";
 import { Poll } from "./poll.js";
 import { forget, isToken, keep, token } from "./session.js";
-import { addNote, addSample, change, silence, state } from "./state.js";
+import { addNote, addSample, change, instant, lifetime, silence, state } from "./state.js";
 import { EventStream } from "./stream.js";
 import { Tabs } from "./tabs.js";
 
@@ -22,6 +23,7 @@ const tabs = new Tabs({
     stream = new EventStream({
       token,
       silence,
+      lifetime,
       position: lastPosition,
       onEvents: (events) => {
         tabs.send({ kind: "events", events });
@@ -42,6 +44,8 @@ const tabs = new Tabs({
   },
   message: heard,
 });
+
+onRefused((sent) => toAll({ kind: "forget", sent }));
 
 // Begins, once there is a token.
 export function connect() {
@@ -81,6 +85,9 @@ function heard(message) {
   } else if (kind === "events") {
     took(message.events);
   } else if (kind === "hello" && tabs.leads) {
+    if (proven && proven === token()) {
+      tabs.send({ kind: "token", token: proven, proven: true }); // who came may have kept one of before a restart
+    }
     share();
   } else if (kind === "token?" && token() && state.service !== "locked") {
     tabs.send({ kind: "token", token: token() });
@@ -133,7 +140,7 @@ const RESETS = {
 
 function reset(why) {
   clear();
-  addNote(why, `${RESETS[why]} (${clock(new Date())})`);
+  addNote(why, `${RESETS[why]} (${clockSeconds(new Date())})`);
   load();
 }
 
@@ -157,13 +164,15 @@ function learned({ service, words, status, ready, alive, sent }) {
   }
   const before = state.status;
   const back = status && !["ready", "not_ready"].includes(state.service);
-  change({ service, words, ready, alive, ...(status ? { status, statusAt: performance.now() } : {}) });
+  change({ service, words, ready, alive, ...(status ? { status, statusAt: instant() } : {}) });
   if (before && status && before.started_at !== status.started_at) {
     change({ samples: [] });
-    const text = `The service was started again at ${clock(status.started_at)}. Its counters began anew.`;
+    const text = `The service was started again at ${clockSeconds(status.started_at)}. Its counters began anew.`;
     toAll({ kind: "note", id: "restart", text });
   }
-  addSample(status?.operations.usage);
+  if (status?.operations.usage) {
+    addSample(status.operations.usage);
+  }
   if (back && state.stream.phase === "waiting" && state.stream.why !== "too_many_streams") {
     stream.nudge();
   }
@@ -172,8 +181,9 @@ function learned({ service, words, status, ready, alive, sent }) {
 
 // Tells the other tabs everything. Instants leave as ages: each tab has a clock of its own.
 function share() {
-  const now = performance.now();
-  const { service, words, status, statusAt, ready, alive, samples } = state;
+  const now = instant();
+  const { service, words, status, statusAt, ready, alive } = state;
+  const samples = state.samples.map(({ at, usage }) => ({ at: now - at, usage }));
   const { at, until } = state.stream;
   const moved = { ...state.stream, at: at && now - at, until: until - now };
   const position = lastPosition();
@@ -191,14 +201,17 @@ function share() {
   });
 }
 
-function told({ service, words, status, age, ready, alive, samples, stream: moved, position }) {
+function told({ service, words, status, age, ready, alive, samples: taken, stream: moved, position }) {
   if (tabs.leads || !token()) {
     return;
   }
-  const now = performance.now();
+  const now = instant();
+  const samples = taken.map(({ at, usage }) => ({ at: now - at, usage }));
   const stream = { ...moved, at: moved.at && now - moved.at, until: now + moved.until };
   change({ service, words, status, statusAt: now - age, ready, alive, samples, stream });
   if (position && !lastPosition()) {
     setPosition(position);
+  } else if (isBehind(position)) {
+    load(); // what the leader has read from the list was sent to nobody
   }
 }

@@ -1,12 +1,15 @@
 // Asks how the service is, once a second. Only the leading tab does.
 //
-// Laws: one question at a time; while nothing answers the questions come more slowly, and not all tabs' at once; what
-// was answered is told in the service's own words where this page has none.
+// Laws: one question at a time; while nothing answers, or a refusal does, the questions come more slowly, never before
+// the time that Retry-After names, and not all browsers' at once; what was answered is told in the service's own words
+// where this page has none.
 
 import { ask, question } from "./api.js";
+import { backoff } from "./backoff.js";
 import { token } from "./session.js";
 
 const BEAT = 1000; // ms between the starts of two questions
+const BEHIND = 900; // ms that the status waits for another question of this tab
 const SLOWEST = 5000;
 const CODES = { overloaded: "overloaded", shutting_down: "draining", unauthorized: "locked" };
 
@@ -14,6 +17,8 @@ export class Poll {
   #onAnswer;
   #timer = 0;
   #misses = 0;
+  #refusals = 0;
+  #asking = false;
   #stopped = false;
 
   // `onAnswer({service, words, status, ready, alive, sent})`; `status` only where it came.
@@ -21,25 +26,37 @@ export class Poll {
     this.#onAnswer = onAnswer;
   }
 
+  // Asks now, unless it is asking.
   async beat() {
+    if (this.#asking) {
+      return;
+    }
+    this.#asking = true;
     clearTimeout(this.#timer);
     const began = performance.now();
     const sent = token();
     const [status, ready, alive] = await Promise.all([
-      quietly(ask("/api/v1/status")),
+      quietly(ask("/api/v1/status", { most: BEHIND })),
       quietly(question("/readyz")),
       quietly(question("/healthz")),
     ]);
     if (this.#stopped) {
       return;
     }
+    this.#asking = false;
     this.#misses = status ? 0 : this.#misses + 1;
+    this.#refusals = status && !status.ok ? this.#refusals + 1 : 0;
     this.#onAnswer({ ...judged(status, ready), ready: readiness(ready), alive: alive ? alive.ok : null, sent });
-    const pause = Math.min(BEAT * 1.5 ** this.#misses, SLOWEST);
-    const spread = this.#misses ? 0.75 + Math.random() / 2 : 1;
-    const wait = Math.max(pause * spread - (performance.now() - began), 50);
-    clearTimeout(this.#timer);
+    const wait = Math.max(this.#pause(status) - (performance.now() - began), 50);
     this.#timer = this.#stopped ? 0 : setTimeout(() => this.beat(), wait);
+  }
+
+  // Milliseconds from the start of a question to the next.
+  #pause(status) {
+    if (this.#refusals) {
+      return Math.max(backoff(this.#refusals, status.retryAfter, Math.random(), SLOWEST), BEAT);
+    }
+    return this.#misses ? Math.min(BEAT * 1.5 ** this.#misses, SLOWEST) * (0.75 + Math.random() / 2) : BEAT;
   }
 
   stop() {

@@ -17,7 +17,7 @@ export class Router {
       el(
         "ul",
         {},
-        ...pages.map(({ name, title }) => el("li", {}, el("a", { href: `#/${name}`, dataset: { title } }, title))),
+        ...pages.map(({ name, title }) => el("li", {}, el("a", { href: `#/${name}`, dataset: { title, name } }, title))),
       ),
     );
   }
@@ -36,7 +36,14 @@ export class Router {
     const page = this.#pages.find((one) => one.name === name) ?? this.#pages[0];
     const wanted = override ? "locked" : page.name;
     for (const link of this.#nav.querySelectorAll("a")) {
-      if (link.hash === `#/${page.name}`) {
+      if (override) {
+        link.removeAttribute("href"); // nothing to go to
+        link.setAttribute("aria-disabled", "true");
+      } else {
+        link.setAttribute("href", `#/${link.dataset.name}`);
+        link.removeAttribute("aria-disabled");
+      }
+      if (!override && link.dataset.name === page.name) {
         link.setAttribute("aria-current", "page");
       } else {
         link.removeAttribute("aria-current");
@@ -45,9 +52,16 @@ export class Router {
     if (wanted === this.#name) {
       this.#view.go?.(rest);
     } else {
+      const first = this.#name === "";
       this.#view?.close?.();
       this.#name = wanted;
       this.#root.replaceChildren();
+      if (!first) {
+        // Another page begins at its top, and the focus with it: what had it is gone. What the page itself gives the
+        // focus to comes after.
+        scrollTo(0, 0);
+        this.#root.focus({ preventScroll: true });
+      }
       this.#root.dataset.page = wanted;
       this.#view = override ? override(this.#root) : page.open(this.#root, rest);
     }

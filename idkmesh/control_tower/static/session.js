@@ -4,6 +4,7 @@
 // not in the page's text. A tab without it asks the living tabs of this origin, then the person.
 
 const KEY = "idkmesh-token";
+const GIVEN = "idkmesh-link"; // where boot.js leaves what stood in the address
 const GRAMMAR = /^[A-Za-z0-9\-._~]{32,4096}$/;
 
 export const token = () => sessionStorage.getItem(KEY);
@@ -23,18 +24,15 @@ export function forget(refused) {
   return false;
 }
 
-// Takes the token out of the address, whose fragment then names a page or nothing. Returns whether there was one.
-export function takeFromAddress() {
-  const match = /^#token=(.*)$/s.exec(location.hash);
-  if (!match) {
-    return false;
+// Takes what boot.js took out of the address. Returns whether it was a token.
+export function takeGiven() {
+  const given = sessionStorage.getItem(GIVEN);
+  sessionStorage.removeItem(GIVEN);
+  const found = given && fromPaste(given);
+  if (found) {
+    keep(found);
   }
-  history.replaceState(null, "", location.pathname);
-  if (!isToken(match[1])) {
-    return false;
-  }
-  keep(match[1]);
-  return true;
+  return Boolean(found);
 }
 
 // What a person pastes: the link that the command printed, its end, or the token alone. Returns the token or null.

@@ -2,7 +2,7 @@
 
 import { el, reconcile, setText, sign } from "./dom.js";
 import { duration } from "./format.js";
-import { shown } from "./keys.js";
+import { areOn, shown, turn } from "./keys.js";
 import { isStale, removeNote, state, statusAge } from "./state.js";
 import { STATES, streamWords } from "./words.js";
 
@@ -84,12 +84,16 @@ function message(key, kind, title, text) {
 }
 
 export function showKeys() {
-  const rows = shown().map(([key, { does }]) => el("div", {}, el("dt", {}, ...keyCaps(key)), el("dd", {}, does)));
+  const rows = shown().map(([key, { does, also }]) =>
+    el("div", {}, el("dt", {}, ...keyCaps(key), ...(also ? [" or ", el("kbd", {}, also)] : [])), el("dd", {}, does)),
+  );
+  const on = el("input", { type: "checkbox", checked: areOn(), onchange: () => turn(on.checked) });
   const dialog = el(
     "dialog.keys",
     { "aria-labelledby": "keys-title", onclose: () => dialog.remove() },
     el("h2", { id: "keys-title" }, "Keys"),
     el("dl.rows", {}, ...rows),
+    el("label.choice", {}, on, "Keys of one letter, in this tab"),
     el("button.primary", { type: "button", onclick: () => dialog.close() }, "Close"),
   );
   document.body.append(dialog);

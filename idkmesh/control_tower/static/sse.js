@@ -1,7 +1,10 @@
 // Reads the bytes of a text/event-stream into events: the parser of WHATWG HTML 9.2.6, and nothing else.
 //
 // Laws: no input throws; what is not a whole event when the stream ends is dropped, as the standard says; lines end at
-// CR, LF and CRLF alone; an id with NUL is ignored; the last id outlives an event that has none.
+// CR, LF and CRLF alone; an id with NUL is ignored; the last id outlives an event that has none; no line and no event
+// grows beyond MOST, which the standard does not say.
+
+const MOST = 2 ** 20; // characters: the largest event of this service has a sixteenth of it
 
 export class SseParser {
   #decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // the mark is removed here, once, at the very start
@@ -9,6 +12,8 @@ export class SseParser {
   #afterCr = false; // the last chunk ended in CR: an LF that follows belongs to it
   #first = true;
   #data = [];
+  #size = 0; // of #data
+  #whole = true;
   #type = "";
   #lastId = "";
   #onEvent;
@@ -19,8 +24,16 @@ export class SseParser {
     this.#onComment = onComment;
   }
 
-  // Takes bytes as they arrive, split anywhere.
+  // Takes bytes as they arrive, split anywhere. Returns false once a line or an event was too long: nothing is read
+  // after it.
   feed(bytes) {
+    if (this.#whole) {
+      this.#read(bytes);
+    }
+    return this.#whole;
+  }
+
+  #read(bytes) {
     let text = this.#decoder.decode(bytes, { stream: true });
     if (text === "") {
       return;
@@ -40,11 +53,23 @@ export class SseParser {
     let start = 0;
     for (const { index, 0: end } of text.matchAll(/\r\n|\r|\n/g)) {
       this.#line(this.#rest + text.slice(start, index));
+      if (!this.#whole) {
+        return;
+      }
       this.#rest = "";
       start = index + end.length;
       this.#afterCr = end === "\r" && start === text.length;
     }
     this.#rest += text.slice(start);
+    this.#bound(this.#rest.length);
+  }
+
+  #bound(size) {
+    if (size > MOST) {
+      this.#whole = false;
+      this.#rest = "";
+      this.#data = [];
+    }
   }
 
   #line(line) {
@@ -65,6 +90,8 @@ export class SseParser {
   #field(name, value) {
     if (name === "data") {
       this.#data.push(value);
+      this.#size += value.length;
+      this.#bound(this.#size);
     } else if (name === "event") {
       this.#type = value;
     } else if (name === "id" && !value.includes("\0")) {
@@ -77,6 +104,7 @@ export class SseParser {
     const data = this.#data;
     const type = this.#type || "message";
     this.#data = [];
+    this.#size = 0;
     this.#type = "";
     if (data.length > 0) {
       this.#onEvent({ type, data: data.join("\n"), lastEventId: this.#lastId });

@@ -1,10 +1,11 @@
 // What this tab knows of the service, and since when. Everything that is shown is made from this.
 //
-// Laws: it is changed by `change` alone; instants are of this tab's performance.now(), never of a wall clock;
-// listeners run once for all changes of one turn.
+// Laws: it is changed by `change` alone; instants are those of `instant`, never of a wall clock; listeners run once for
+// all changes of one turn.
 
 export const STALE = 2500; // ms without a status: two beats were missed
-const MINUTE = 60; // samples of history
+const MINUTE = 60_000; // ms of history
+const ASLEEP = 2000; // ms by which the wall clock runs ahead before the machine counts as having slept
 
 export const state = {
   service: "connecting", // a name of STATES in words.js
@@ -15,9 +16,23 @@ export const state = {
   alive: null, // what /healthz said: true, false, or null for no answer
   stream: { phase: "connecting", why: "", until: 0, at: 0 }, // or "live", "waiting"; `at`: the last byte, 0 for none
   notes: [], // what happened and stays true: [{id, text}]
-  samples: [], // one for each beat: {in_flight, connections, sse_clients} or null for a missed one
+  samples: [], // of the last minute: [{at, usage: {in_flight, connections, sse_clients}}], oldest first
   leader: false,
 };
+
+let slept = 0;
+let ahead = Date.now() - performance.now();
+
+// Milliseconds that only grow. performance.now() stands still while the machine sleeps, and what is shown grows old
+// nevertheless; a wall clock that is set forward makes it look older than it is, which does no harm.
+export function instant() {
+  const now = Date.now() - performance.now();
+  if (now - ahead > ASLEEP) {
+    slept += now - ahead;
+  }
+  ahead = now;
+  return performance.now() + slept;
+}
 
 const listeners = new Set();
 let due = false;
@@ -40,8 +55,10 @@ export function change(patch) {
   }
 }
 
+// A beat without an answer leaves nothing: the time between two samples says what is missing.
 export function addSample(usage) {
-  change({ samples: [...state.samples.slice(1 - MINUTE), usage ?? null] });
+  const at = instant();
+  change({ samples: [...state.samples.filter((sample) => at - sample.at <= MINUTE), { at, usage }] });
 }
 
 export function addNote(id, text) {
@@ -53,7 +70,7 @@ export function removeNote(id) {
 }
 
 // Milliseconds since the status came; null before the first.
-export function statusAge(now = performance.now()) {
+export function statusAge(now = instant()) {
   return state.status ? now - state.statusAt : null;
 }
 
@@ -61,6 +78,9 @@ export function isStale() {
   const age = statusAge();
   return age !== null && age > STALE;
 }
+
+// How long a stream is left open, in ms.
+export const lifetime = () => (state.status?.operations?.limits?.sse_max_stream_seconds ?? 1) * 1000;
 
 // The longest silence of a stream that lives, in ms: two heartbeats and a little for the way.
 export function silence() {

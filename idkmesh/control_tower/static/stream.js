@@ -2,16 +2,18 @@
 //
 // Laws: exactly one connection at a time; every end leads to a next try (a refusal waits with back-off and honours
 // Retry-After, a stream that lived its time is opened again at once); it resumes after the last event that arrived, or
-// where the service said that the stream began; silence beyond two heartbeats is an end.
+// where the service said that the stream began; silence beyond two heartbeats is an end; an error of this page's own is
+// never called a lost connection without the console saying so.
 
 import { answered } from "./api.js";
-import { backoff, retryAfter } from "./backoff.js";
+import { backoff } from "./backoff.js";
 import { SseParser } from "./sse.js";
+import { instant } from "./state.js";
 
 const PATH = "/api/v1/events/stream";
 const OPENING = 8000; // ms until a stream that does not open counts as lost
 const SLOW = 1000; // ms until a person is told that it is being opened
-const QUIET = 1000; // ms that a stream lives before its end counts as a normal one
+const EARLY = 500; // ms by which a planned end may come before its time: the head took some of it
 const PATIENT = 8000; // the longest back-off while the service answers, so a place that is free is taken soon
 
 export class EventStream {
@@ -21,7 +23,7 @@ export class EventStream {
   #wake = () => {};
   #tries = 0;
 
-  // `options`: token(), position(), silence() in ms, onEvents(events), onOpen({position, resumed}), onReset(code),
+  // `options`: token(), position(), silence() and lifetime() in ms, onEvents(events), onOpen({position, resumed}), onReset(code),
   // onPhase({phase, why, words, until, at}), onUnauthorized(token).
   constructor(options) {
     this.#options = options;
@@ -39,7 +41,7 @@ export class EventStream {
       }
       this.#tries += 1;
       const wait = backoff(this.#tries, asked, Math.random(), longest);
-      this.#options.onPhase({ phase: "waiting", why, words, until: performance.now() + wait, at: 0 });
+      this.#options.onPhase({ phase: "waiting", why, words, until: instant() + wait, at: 0 });
       await this.#pause(wait);
     }
   }
@@ -73,31 +75,38 @@ export class EventStream {
     const watch = new Watch(OPENING, () => this.#abort.abort());
     const slow = new Watch(SLOW, () => this.#options.onPhase({ phase: "connecting", why: "", until: 0, at: 0 }));
     try {
-      const response = await fetch(PATH, {
+      const response = await got(fetch(PATH, {
         headers: { "X-IDKMesh-UI-Token": sent, ...(position ? { "Last-Event-ID": position } : {}) },
         cache: "no-store",
         redirect: "error",
         signal: this.#abort.signal,
-      });
+      }));
       slow.stop();
       return response.ok ? await this.#read(response, position, watch) : await this.#refused(response, sent);
-    } catch {
+    } catch (error) {
+      if (error instanceof Unreadable) {
+        return { why: "unreadable" };
+      }
+      if (!(error instanceof Gone)) {
+        console.error(error);
+      }
       return { why: watch.rang && watch.live ? "silent" : "lost" };
     } finally {
+      this.#abort.abort(); // whatever the reason, no second connection beside the next one
       watch.stop();
       slow.stop();
     }
   }
 
   async #read(response, position, watch) {
-    const opened = performance.now();
+    const opened = instant();
     let draining = false;
     let batch = [];
     const parser = new SseParser(({ type, data }) => {
       if (type === "shutting_down") {
         draining = true;
       } else {
-        batch.push(JSON.parse(data));
+        batch.push(event(data));
       }
     });
     watch.live = true;
@@ -108,27 +117,29 @@ export class EventStream {
     const reader = response.body.getReader();
     for (;;) {
       watch.restart(this.#options.silence());
-      this.#options.onPhase({ phase: "live", why: "", until: 0, at: performance.now() });
-      const { done, value } = await reader.read();
+      this.#options.onPhase({ phase: "live", why: "", until: 0, at: instant() });
+      const { done, value } = await got(reader.read());
       if (done) {
         break;
       }
-      parser.feed(value);
+      const whole = parser.feed(value);
       if (batch.length > 0) {
         this.#options.onEvents(batch);
         batch = [];
         this.#tries = 0;
       }
+      if (!whole) {
+        throw new Unreadable();
+      }
     }
     if (draining) {
       return { why: "shutting_down", longest: PATIENT };
     }
-    return { why: "lost", normal: performance.now() - opened > QUIET };
+    return { why: "lost", normal: instant() - opened > this.#options.lifetime() - EARLY };
   }
 
   async #refused(response, sent) {
-    const { status, code, message } = await answered(response);
-    const asked = retryAfter(response);
+    const { status, code, message, retryAfter: asked } = await got(answered(response));
     if (status === 401) {
       this.#options.onUnauthorized(sent);
     }
@@ -138,6 +149,26 @@ export class EventStream {
     const why = status === 404 ? "unavailable" : code;
     const words = `The service answered ${status} ${code}: ${message}`;
     return { why, words, asked, longest: status === 503 ? PATIENT : undefined };
+  }
+}
+
+class Gone extends Error {} // the connection failed, or was given up
+
+class Unreadable extends Error {} // what arrived is no event
+
+async function got(promise) {
+  try {
+    return await promise;
+  } catch (error) {
+    throw new Gone(String(error));
+  }
+}
+
+function event(data) {
+  try {
+    return JSON.parse(data);
+  } catch {
+    throw new Unreadable();
   }
 }
 

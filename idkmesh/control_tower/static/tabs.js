@@ -1,7 +1,10 @@
 // The tabs of one browser: one of them leads (asks the service, reads the stream), the others are told.
 //
-// Laws: at most one tab holds the lock, so at most one stream is open; a tab that ends gives the lock up by ending; a
+// Laws: at most one tab holds the lock, so at most one stream is open, but for the seconds in which a tab that has hung
+// has not yet seen that the lock was taken from it; a tab that ends gives the lock up by ending; a
 // visible tab takes it from one that is hidden or has gone quiet, because browsers slow the timers of hidden tabs down.
+
+import { instant } from "./state.js";
 
 const NAME = "idkmesh-control-tower";
 const BEAT = 1000; // ms
@@ -13,7 +16,7 @@ export class Tabs {
   #standing = false; // wants to lead
   #queued = null; // the wish that waits for the lock
   #release = null; // gives the lock back; set while this tab leads
-  #heard = performance.now();
+  #heard = instant();
   #hiddenLeader = false;
 
   // `on`: lead(), follow(), message(data).
@@ -35,7 +38,7 @@ export class Tabs {
   stand() {
     if (!this.#standing) {
       this.#standing = true;
-      this.#heard = performance.now();
+      this.#heard = instant();
       this.#hold(false);
     }
   }
@@ -69,7 +72,7 @@ export class Tabs {
     }
     if (led) {
       this.#release = null;
-      this.#heard = performance.now();
+      this.#heard = instant();
       this.#hiddenLeader = false;
       this.#on.follow();
       if (this.#standing) {
@@ -82,16 +85,16 @@ export class Tabs {
     const visible = document.visibilityState === "visible";
     if (this.leads) {
       this.send({ kind: "beat", visible });
-    } else if (this.#standing && visible && (this.#hiddenLeader || performance.now() - this.#heard > QUIET)) {
+    } else if (this.#standing && visible && (this.#hiddenLeader || instant() - this.#heard > QUIET)) {
       this.#hiddenLeader = false;
-      this.#heard = performance.now();
+      this.#heard = instant();
       this.#hold(true);
     }
   }
 
   #message(data) {
     if (data.kind === "beat") {
-      this.#heard = performance.now();
+      this.#heard = instant();
       this.#hiddenLeader = !data.visible;
     } else {
       this.#on.message(data);

@@ -1,6 +1,7 @@
 // What a person reads about the service and the stream: what happened, what to do. Pure.
 
 import { duration } from "./format.js";
+import { instant } from "./state.js";
 
 // State: [verdict, sign, explanation].
 export const STATES = {
@@ -9,7 +10,7 @@ export const STATES = {
   not_ready: [
     "Not ready",
     "warn",
-    "The service answers, and says that it cannot do its work. The reason stands below.",
+    "The service answers, and says that it cannot do its work. What fails, and where to look, stands below.",
   ],
   overloaded: [
     "Overloaded",
@@ -26,10 +27,11 @@ export const STATES = {
   lost: [
     "No answer",
     "bad",
-    "The service does not answer. It may have ended, or be too busy. This page keeps asking and comes back by itself.",
+    "The service does not answer: it may have ended, or be too busy. Look at its terminal; if it has ended, start it " +
+      "again with idkmesh control-tower. This page keeps asking and comes back by itself.",
   ],
   locked: ["Link needed", "bad", "This tab has no valid token. Open the link that the command printed."],
-  unexpected: ["Unexpected answer", "bad", "Something answers at this address, and not as this service does."],
+  unexpected: ["Unexpected answer", "bad", "Something answers at this address, and not as this service does. Look at what listens on this port."],
 };
 
 // What readiness names: [when it fails, when it warns].
@@ -50,19 +52,23 @@ const WAITS = {
     "No free stream",
     "Every stream is taken. Close another reader, or raise --max-sse-clients. The next free one is taken by itself.",
   ],
-  overloaded: ["Service overloaded", "The service has no room for the stream. It is asked again."],
+  overloaded: ["Service overloaded", "The service has no room for the stream. If it lasts, raise --max-concurrent-requests. It is asked again."],
   shutting_down: [
     "Service draining",
     "The service is shutting down, so the stream has ended. It goes on where it stopped.",
   ],
   lost: ["Stream lost", "The connection broke. It goes on where it stopped as soon as the service answers."],
   silent: ["Stream lost", "Two heartbeats were missed, so the stream counts as dead. A new one is opened."],
-  cursor_expired: ["Stream begins anew", "The place where this page stopped is gone from the store."],
-  invalid_last_event_id: ["Stream begins anew", "The store was replaced, so the old place means nothing."],
-  unavailable: ["No event stream", "This service has no event stream."],
+  cursor_expired: ["Stream begins anew", "The place where this page stopped is gone from the store. To keep more, raise --event-retention-count."],
+  invalid_last_event_id: ["Stream begins anew", "The store was replaced, so the old place means nothing. There is nothing to do."],
+  unreadable: [
+    "Stream not readable",
+    "What arrived is no event as this page knows it. If it lasts, load the page again: it may be of another version.",
+  ],
+  unavailable: ["No event stream", "This service has no event stream. Start one of this version with idkmesh control-tower."],
 };
 
-export function streamWords(stream, now = performance.now()) {
+export function streamWords(stream, now = instant()) {
   if (stream.phase === "live") {
     return ["Live", ""];
   }

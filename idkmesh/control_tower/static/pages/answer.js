@@ -25,6 +25,7 @@ export async function liveAnswer({ path, method, open, type, data, endless }) {
       headers,
       body: data || undefined,
       cache: "no-store",
+      redirect: "error",
       signal: abort.signal,
     });
     const first = performance.now() - began;

@@ -1,6 +1,7 @@
 // Every endpoint of the service, from its own description, with a command and a live answer.
 
 import { ask, curl } from "../api.js";
+import { announce } from "../announce.js";
 import { block, copyButton } from "../copy.js";
 import { el, sign } from "../dom.js";
 import { visible } from "../format.js";
@@ -98,7 +99,7 @@ function endpoint(path, method, item) {
 // An endpoint that was opened: its parameters, the command, and the answer.
 class Trial {
   #command = block("", "The request as a curl command");
-  #answer = el("div.answer", { "aria-live": "polite" });
+  #answer = el("div.answer");
   #inputs = new Map(); // name: [input, where]
   #path;
   #what;
@@ -151,7 +152,7 @@ class Trial {
       : el("input", { type: "text", autocomplete: "off", spellcheck: false });
     input.addEventListener("input", () => this.#write());
     this.#inputs.set(name, [input, where]);
-    return el("label", { title: visible(description) }, visible(name), input);
+    return el("label", {}, visible(name), input, description ? el("span.note", {}, visible(description)) : null);
   }
 
   #target() {
@@ -159,7 +160,7 @@ class Trial {
     const query = new URLSearchParams();
     for (const [name, [input, where]] of this.#inputs) {
       if (where === "path") {
-        path = path.replace(`{${name}}`, input.value);
+        path = path.replace(`{${name}}`, () => encodeURIComponent(input.value));
       } else if (input.value !== "") {
         query.append(name, input.value);
       }
@@ -179,6 +180,7 @@ class Trial {
       el("p.note", {}, sign("idle"), this.#what.endless ? "Listening for a moment." : "Asking."),
     );
     this.#answer.replaceChildren(...(await liveAnswer({ path: this.#target(), ...this.#what })));
+    announce(this.#answer.firstElementChild.textContent);
     button.disabled = false;
   }
 }

@@ -1,45 +1,75 @@
 // One event, whole: its attributes, its data as JSON, and how to fetch it again.
 
 import { curl } from "../api.js";
+import { backoff } from "../backoff.js";
 import { block, copyButton } from "../copy.js";
 import { el, setText, sign } from "../dom.js";
-import { find, sequence } from "../feed.js";
-import { bytes, dateTime, pretty, visible } from "../format.js";
+import { find, kept, sequence } from "../feed.js";
+import { bytes, dateTime, pretty, visible, zone } from "../format.js";
 import { eventWords } from "../words.js";
 
 export class EventDetail {
   element = el("aside.detail.card", { "aria-label": "The open event", hidden: true, tabIndex: -1 });
   #id = "";
+  #missing = false; // the event was not there when it was last looked for
+  #tries = 0;
+  #retry = 0;
 
   get id() {
     return this.#id;
   }
 
   async show(id) {
+    clearTimeout(this.#retry);
     this.#id = id;
+    this.#missing = false;
+    this.#tries = 0;
     this.element.hidden = id === "";
     if (id === "") {
       this.element.replaceChildren();
+    } else {
+      const waiting = el("p.empty", {}, "Looking the event up.");
+      const timer = setTimeout(() => this.element.replaceChildren(close(), waiting), 150);
+      await this.#look(id);
+      clearTimeout(timer);
+    }
+  }
+
+  // What was not there may have come with the stream or the list.
+  update() {
+    if (this.#missing && kept(this.#id)) {
+      this.#look(this.#id);
+    }
+  }
+
+  close() {
+    clearTimeout(this.#retry);
+    this.#id = "";
+  }
+
+  async #look(id) {
+    clearTimeout(this.#retry);
+    const { event, trouble, again, asked } = await find(id);
+    if (this.#id !== id) {
       return;
     }
-    const pending = find(id);
-    const waiting = el("p.empty", {}, "Looking the event up.");
-    const timer = setTimeout(() => this.element.replaceChildren(close(), waiting), 150);
-    const { event, trouble } = await pending;
-    clearTimeout(timer);
-    if (this.#id === id) {
+    this.#missing = !event;
+    if (again) {
+      this.#tries += 1;
+      this.#retry = setTimeout(() => this.#look(id), backoff(this.#tries, asked));
+    }
+    const title = again ? "Not read yet" : "Not here";
+    if (event || this.element.querySelector(".trouble")?.textContent !== trouble) {
       this.element.replaceChildren(
         close(),
-        ...(event
-          ? parts(event)
-          : [el("h2", {}, "Not here"), el("p.trouble", {}, trouble), el("code.id", {}, visible(id))]),
+        ...(event ? parts(event) : [el("h2", {}, title), el("p.trouble", {}, trouble), el("code.id", {}, visible(id))]),
       );
     }
   }
 }
 
 function close() {
-  return el("a.close", { href: "#/events", title: "Close (Esc)", "aria-label": "Close the event" }, sign("bad"));
+  return el("a.close", { href: "#/events", "aria-label": "Close the event" }, sign("bad"));
 }
 
 function parts(event) {
@@ -47,7 +77,7 @@ function parts(event) {
   const attributes = el("dl.rows");
   for (const [name, value] of Object.entries(event)) {
     if (name !== "data" && name !== "specversion" && name !== "datacontenttype") {
-      const shown = name === "time" ? `${visible(String(value))}, here ${dateTime(value)}` : visible(String(value));
+      const shown = name === "time" ? `${visible(String(value))}, here ${dateTime(value)} ${zone(value)}` : visible(String(value));
       attributes.append(el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, shown))));
     }
   }

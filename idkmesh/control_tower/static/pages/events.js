@@ -1,12 +1,13 @@
 // What happened, as it happens.
 //
-// Laws: paused shows what was there when it was paused, and how many wait; a filter says how many it hides; rows that
-// the stream no longer renews are grey and have an age.
+// Laws: paused shows what was there when it was paused, whatever arrives, and how many wait; a store that was replaced
+// ends the pause; a filter says how many it hides; what the stream no longer renews is grey and has an age.
 
-import { el, setAttribute, setText, sign } from "../dom.js";
+import { announceLater } from "../announce.js";
+import { el, reconcile, setAttribute, setText, sign } from "../dom.js";
 import { feed, loadOlder, MOST, sequence } from "../feed.js";
 import { count, duration, number, visible } from "../format.js";
-import { isStale, STALE, state } from "../state.js";
+import { instant, isStale, STALE, state } from "../state.js";
 import { streamWords } from "../words.js";
 import { EventDetail } from "./event_detail.js";
 import { Timeline } from "./timeline.js";
@@ -14,6 +15,7 @@ import { Timeline } from "./timeline.js";
 export const events = { name: "events", title: "Events", key: "e", open: (root, rest) => new EventsView(root, rest) };
 
 const ROWS = 150; // drawn at first, and again with each "more"
+const NARROW = matchMedia("(max-width: 60rem)"); // as in events.css
 const CHOICES = [
   ["type", "Type"],
   ["source", "Source"],
@@ -28,10 +30,10 @@ class EventsView {
     id: "filter",
     autocomplete: "off",
     spellcheck: false,
-    oninput: () => this.update(),
+    oninput: () => this.#filtered(),
   });
   #choices = new Map(
-    CHOICES.map(([key]) => [key, el("select", { id: `filter-${key}`, onchange: () => this.update() })]),
+    CHOICES.map(([key]) => [key, el("select", { id: `filter-${key}`, onchange: () => this.#filtered() })]),
   );
   #pause = el("button", { type: "button", id: "pause", onclick: () => this.#togglePause() }, "Pause");
   #live = el("p.live");
@@ -39,8 +41,11 @@ class EventsView {
   #more = el("button", { type: "button", id: "older", onclick: () => this.#showMore() }, "Load older");
   #end = el("p.note.end");
   #empty = el("p.empty.card", { id: "empty" });
-  #list = el("div.list.told");
-  #pausedAt = null; // the newest sequence when it was paused
+  #list = el("div.list");
+  #split = el("div.split");
+  #told = el("div.told");
+  #paused = null; // what was there when it was paused: {events, epoch, newest}
+  #turned = () => this.#arrange();
   #limit = ROWS;
   #covered = 0;
   #matching = [];
@@ -55,9 +60,12 @@ class EventsView {
     root.append(
       el("div.head", {}, el("h1", {}, "Events"), this.#live, this.#pause),
       el("search.filters", {}, el("label.grow", { htmlFor: "filter" }, "Search", this.#text), ...fields),
-      this.#summary,
-      el("div.split", {}, this.#list, this.#detail.element),
     );
+    const filters = root.lastElementChild;
+    this.#told.append(filters, this.#summary, this.#split);
+    root.append(this.#told);
+    this.#arrange();
+    NARROW.addEventListener("change", this.#turned);
     this.go(rest);
   }
 
@@ -67,7 +75,6 @@ class EventsView {
       p: { does: "Pause, or go on", run: () => this.#togglePause() },
       j: { does: "Next event", run: () => this.#move(1) },
       k: { does: "Event before", run: () => this.#move(-1) },
-      Enter: { does: "Open the event", run: () => document.activeElement?.click() },
       Escape: { does: "Close the event, leave the search", run: () => this.#escape() },
     };
   }
@@ -76,27 +83,71 @@ class EventsView {
     const before = this.#detail.id;
     this.update();
     await this.#detail.show(rest);
-    setAttribute(this.#list.parentElement, "data-open", String(rest !== ""));
+    setAttribute(this.#split, "data-open", String(rest !== ""));
     this.update();
     if (rest === "" && before) {
       this.#timeline
         .rows()
         .find((row) => row.dataset.id === before)
         ?.focus();
-    } else if (rest && before !== rest && matchMedia("(max-width: 60rem)").matches) {
-      this.#detail.element.scrollIntoView({ block: "start" });
+    } else if (rest && before !== rest && this.#detail.id === rest) {
+      this.#detail.element.focus({ preventScroll: true });
+      if (NARROW.matches) {
+        this.#detail.element.scrollIntoView({ block: "start" });
+      }
     }
   }
 
+  close() {
+    NARROW.removeEventListener("change", this.#turned);
+    this.#detail.close();
+  }
+
+  // The order of the document is that of the eye: the open event stands above the list where there is one column.
+  #arrange() {
+    const parts = [this.#list, this.#detail.element];
+    reconcile(this.#split, NARROW.matches ? parts.reverse() : parts);
+  }
+
   update() {
-    this.#fillChoices();
-    const shown =
-      this.#pausedAt === null ? feed.events : feed.events.filter((event) => sequence(event) <= this.#pausedAt);
+    this.#detail.update();
+    if (this.#paused && feed.epoch && this.#paused.epoch && feed.epoch !== this.#paused.epoch) {
+      this.#paused = null; // of another store: a message says that it was replaced
+    }
+    const shown = this.#shown();
+    this.#fillChoices(shown);
     this.#matching = shown.filter(this.#filter());
-    this.#covered = this.#timeline.show(this.#matching, this.#detail.id, this.#limit);
+    this.#covered = this.#timeline.show(this.#matching, this.#detail.id, this.#limit, this.#newest());
     this.#showLive();
     this.#showSummary(shown.length);
     this.#showEnd(shown.length);
+  }
+
+  // Paused, the rows of then, and older ones that were read since.
+  #shown() {
+    if (!this.#paused) {
+      return feed.events;
+    }
+    const { events } = this.#paused;
+    const oldest = events.length > 0 ? sequence(events.at(-1)) : 0;
+    return [...events, ...feed.events.filter((event) => sequence(event) < oldest)];
+  }
+
+  #newest() {
+    const newest = this.#paused ? this.#paused.events[0] : feed.events[0];
+    return newest ? sequence(newest) : null;
+  }
+
+  // A sequence has no hole, so what waits is known although this page may have let some of it go already.
+  #waiting() {
+    const newest = feed.events[0];
+    const from = this.#paused.newest || sequence(feed.events.at(-1) ?? { sequence: 1 }) - 1;
+    return newest ? sequence(newest) - from : 0;
+  }
+
+  #filtered() {
+    this.update();
+    announceLater(this.#summary.textContent);
   }
 
   #filter() {
@@ -118,9 +169,9 @@ class EventsView {
     return this.#found.get(event);
   }
 
-  #fillChoices() {
+  #fillChoices(shown) {
     for (const [key, select] of this.#choices) {
-      const values = new Set(feed.events.map((event) => event[key] ?? "\u2014"));
+      const values = new Set(shown.map((event) => event[key] ?? "\u2014"));
       if (select.value) {
         values.add(select.value);
       }
@@ -141,9 +192,7 @@ class EventsView {
   }
 
   #showLive() {
-    const paused = this.#pausedAt !== null;
-    const waiting = paused ? feed.events.findIndex((event) => sequence(event) <= this.#pausedAt) : 0;
-    const waits = waiting < 0 ? feed.events.length : waiting;
+    const paused = this.#paused !== null;
     const [short, long] = streamWords(state.stream);
     const live = state.stream.phase === "live";
     const kind = paused ? "idle" : live && !isStale() ? "good" : "warn";
@@ -151,15 +200,14 @@ class EventsView {
       this.#live.dataset.kind = kind;
       this.#live.replaceChildren(sign(kind), el("span"));
     }
-    const age = performance.now() - Math.max(state.stream.at, feed.loadedAt);
+    const age = instant() - Math.max(state.stream.at, feed.loadedAt);
     const old = !live && feed.loaded && age > STALE;
-    this.#list.toggleAttribute("data-stale", old);
+    this.#told.toggleAttribute("data-stale", old);
     const silent = live && isStale(); // open, as far as anybody knows
     const asOf = old ? ` Shown as of ${duration(age / 1000)} ago.` : "";
     const words = silent ? "No answer" : live ? short : `${short}. ${long}${asOf}`;
-    setText(this.#live.lastElementChild, paused ? `Paused, ${count(waits, "event waits", "events wait")}` : words);
+    setText(this.#live.lastElementChild, paused ? `Paused, ${count(this.#waiting(), "event waits", "events wait")}` : words);
     setText(this.#pause, paused ? "Go on" : "Pause");
-    setAttribute(this.#pause, "aria-pressed", String(paused));
   }
 
   #showSummary(shown) {
@@ -174,13 +222,13 @@ class EventsView {
   #showEnd(shown) {
     const folded = this.#covered < this.#matching.length;
     const full = feed.events.length >= MOST;
-    this.#more.hidden = shown === 0 || (!folded && (feed.ended || full));
+    // After a flood the events before the paused rows are not the next that would be read.
+    const last = feed.events.at(-1);
+    const parted = this.#paused?.events.length > 0 && last && sequence(last) > sequence(this.#paused.events.at(-1));
+    this.#more.hidden = shown === 0 || (!folded && (feed.ended || full || parted));
     this.#more.disabled = feed.busy;
     setText(this.#more, folded ? "Show more" : "Load older");
-    const end = feed.ended
-      ? "This is the oldest event that is kept."
-      : `This page keeps ${number(MOST)} events. \`idkmesh events list\` has the rest.`;
-    setText(this.#end, !folded && shown > 0 && (feed.ended || full) ? end : "");
+    setText(this.#end, shown > 0 && !folded && !parted ? endWords(full) : "");
   }
 
   #showMore() {
@@ -192,8 +240,8 @@ class EventsView {
   }
 
   #togglePause() {
-    const newest = feed.events[0];
-    this.#pausedAt = this.#pausedAt === null ? (newest ? sequence(newest) : 0) : null;
+    const { events, epoch } = feed;
+    this.#paused = this.#paused ? null : { events, epoch, newest: events.length > 0 ? sequence(events[0]) : 0 };
     this.update();
   }
 
@@ -218,6 +266,16 @@ class EventsView {
       location.hash = "#/events";
     }
   }
+}
+
+function endWords(full) {
+  if (feed.ended) {
+    return "This is the oldest event that is kept.";
+  }
+  const { floor, newest } = state.status?.operations?.events ?? {};
+  const kept = Number.isInteger(newest - floor) ? Math.max(newest - floor, feed.events.length) : null;
+  const here = kept === null ? "" : `${number(feed.events.length)} of ${number(kept)} kept events are here.`;
+  return full ? `${here} This page keeps ${number(MOST)} events. idkmesh events list has the rest.`.trim() : here;
 }
 
 function emptyWords(shown) {

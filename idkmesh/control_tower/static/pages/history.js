@@ -1,13 +1,16 @@
 // A gauge: a figure against its limit, and its last minute as a line.
 //
-// Laws: what was not measured is a hole in the line, never a zero; the same is said in words beside the picture.
+// Laws: each sample stands at its time; a second that was not measured is a hole in the line, never a zero; the same is
+// said in words beside the picture.
 
 import { el, setAttribute, setText, svg } from "../dom.js";
 import { number } from "../format.js";
+import { HIGH } from "./overview_parts.js";
 
 const WIDTH = 240;
 const HEIGHT = 48;
-const MINUTE = 60;
+const SECOND = 1000; // ms
+const MINUTE = 60 * SECOND;
 
 export class Gauge {
   #level = el("span.level");
@@ -17,6 +20,8 @@ export class Gauge {
   #line = svg("path", { class: "line" });
   #area = svg("path", { class: "area" });
   #dot = svg("path", { class: "dot" }); // a line without length: its ends stay round in a stretched picture
+  #peak = svg("path", { class: "peak" });
+  #top = el("span.top", { "aria-hidden": "true" }); // what the height of the picture stands for
   #words = el("p.note");
   #track;
 
@@ -28,6 +33,7 @@ export class Gauge {
       "svg",
       { ...box, class: "history", "aria-hidden": "true" },
       base,
+      this.#peak,
       this.#area,
       this.#line,
       this.#dot,
@@ -35,18 +41,19 @@ export class Gauge {
     this.element = el(
       "div.gauge.card",
       {},
-      el("h3", { title: note }, name, this.#level),
+      el("h3", {}, name, this.#level),
       el("p.figure", {}, this.#figure, this.#limit),
       this.#track,
-      picture,
+      el("div.picture", {}, picture, this.#top),
       this.#words,
+      el("p.note", {}, note),
     );
   }
 
-  // `samples` are numbers or null, the last is now.
-  show(used, limit, samples) {
+  // `samples` are [{at, value}], oldest first; a value that the service did not tell is null.
+  show(used, limit, samples, now) {
     const share = limit > 0 ? Math.min(used / limit, 1) : 1;
-    const level = share >= 1 ? "full" : share >= 0.8 ? "high" : "";
+    const level = share >= 1 ? "full" : share >= HIGH ? "high" : "";
     setAttribute(this.element, "data-level", level);
     setText(this.#level, { full: "full", high: "nearly full" }[level] ?? "");
     setText(this.#figure, number(used));
@@ -58,44 +65,63 @@ export class Gauge {
     if (this.#fill.style.width !== width) {
       this.#fill.style.width = width;
     }
-    this.#draw(samples);
+    this.#fill.toggleAttribute("data-none", used === 0); // however little is used has a width, nothing has none
+    this.#draw(samples, now);
   }
 
-  #draw(samples) {
-    const measured = samples.filter((value) => value !== null);
-    const peak = Math.max(...measured, 0);
-    const top = Math.max(peak * 1.15, 1);
-    const runs = runsOf(samples, top);
-    setAttribute(this.#line, "d", runs.map((run) => `M${run.map((point) => point.join(" ")).join("L")}`).join(""));
-    setAttribute(this.#area, "d", runs.map(area).join(""));
-    const last = samples.at(-1) === null ? null : runs.at(-1)?.at(-1);
-    setAttribute(this.#dot, "d", last ? `M${last.join(" ")}h0` : "");
-    const missed = samples.length - measured.length;
-    const gap = missed > 0 ? `, ${missed} s not measured` : "";
+  #draw(samples, now) {
+    const { runs, missing, current } = placed(samples, now);
+    const peak = Math.max(0, ...runs.flat().map(([, value]) => value));
+    const top = Math.max(peak, 1);
+    const drawn = runs.map((run) => points(run, now, top));
+    setAttribute(this.#line, "d", drawn.map(line).join(""));
+    setAttribute(this.#area, "d", drawn.map(area).join(""));
+    setAttribute(this.#peak, "d", `M0 ${height(top, top).toFixed(1)}H${WIDTH}`);
+    setAttribute(this.#dot, "d", current ? `M${drawn.at(-1).at(-1).join(" ")}h0` : "");
+    setText(this.#top, number(top));
+    const gap = missing > 0 ? `, ${missing} s not measured` : "";
     setText(this.#words, `Last minute: at most ${number(peak)}${gap}`);
   }
 }
 
-function runsOf(samples, top) {
+// What the samples of the last minute look like at `now`: the runs between two holes, and the seconds without a sample.
+// Before the first sample the page was not there: nothing is missing then.
+export function placed(samples, now) {
+  const there = samples.filter(({ at, value }) => value !== null && now - at <= MINUTE);
   const runs = [];
-  let run = null;
-  const start = MINUTE - samples.length;
-  samples.forEach((value, index) => {
-    if (value === null) {
-      run = null;
-      return;
+  let missing = 0;
+  let last = null;
+  const begins = now - MINUTE;
+  const before = samples.findLast(({ at }) => now - at > MINUTE)?.at ?? null;
+  for (const { at, value } of there) {
+    const from = last ?? (before === null ? null : Math.max(before, begins));
+    const hole = from === null ? 0 : Math.max(Math.round((at - from) / SECOND) - 1, 0);
+    missing += hole;
+    if (last === null || hole > 0) {
+      runs.push([]);
     }
-    if (!run) {
-      run = [];
-      runs.push(run);
-    }
-    const x = ((start + index) / (MINUTE - 1)) * (WIDTH - 6) + 1;
-    run.push([x.toFixed(1), (HEIGHT - 4 - (value / top) * (HEIGHT - 10)).toFixed(1)]);
-  });
-  return runs;
+    runs.at(-1).push([at, value]);
+    last = at;
+  }
+  const silent = last === null ? 0 : Math.max(Math.floor((now - last) / SECOND) - 1, 0);
+  return { runs, missing: missing + silent, current: last !== null && silent === 0 };
+}
+
+function points(run, now, top) {
+  return run.map(([at, value]) => [
+    (1 + (1 - (now - at) / MINUTE) * (WIDTH - 6)).toFixed(1),
+    height(value, top).toFixed(1),
+  ]);
+}
+
+const height = (value, top) => HEIGHT - 4 - (value / top) * (HEIGHT - 10);
+
+// A lone sample is a line without length, whose round ends make a dot.
+function line(run) {
+  return run.length === 1 ? `M${run[0].join(" ")}h0` : `M${run.map((point) => point.join(" ")).join("L")}`;
 }
 
 function area(run) {
-  const points = run.map((point) => point.join(" ")).join("L");
-  return `M${run[0][0]} ${HEIGHT - 1}L${points}L${run.at(-1)[0]} ${HEIGHT - 1}Z`;
+  const upper = run.map((point) => point.join(" ")).join("L");
+  return `M${run[0][0]} ${HEIGHT - 1}L${upper}L${run.at(-1)[0]} ${HEIGHT - 1}Z`;
 }

@@ -1,6 +1,7 @@
 // How the rules judge a raw request, at its byte.
 
 import { ask, curl } from "../api.js";
+import { announce } from "../announce.js";
 import { copyButton } from "../copy.js";
 import { el, sign } from "../dom.js";
 import { bytes as size, count, number, visible } from "../format.js";
@@ -24,7 +25,7 @@ function open(root) {
   const crlf = el("input", { type: "radio", name: "endings", value: "crlf", checked: true });
   const typed = el("input", { type: "radio", name: "endings", value: "typed" });
   const escapes = el("input", { type: "checkbox", checked: true });
-  const result = el("div.result.told", { id: "result", "aria-live": "polite" }, hint());
+  const result = el("div.result.told", { id: "result" }, hint());
   const button = el("button.primary", { type: "submit" }, "Inspect");
   const form = el(
     "form.request.card",
@@ -66,15 +67,35 @@ function open(root) {
 
   async function submitted(event) {
     event.preventDefault();
+    if (area.value === "") {
+      show(el("p.empty.card", {}, "There is nothing to inspect yet: write a request, or take one below."));
+      area.focus();
+      return;
+    }
     const body = toBytes(area.value, { endings: crlf.checked ? "crlf" : "typed", escapes: escapes.checked });
     button.disabled = true;
     try {
       const answer = await ask(PATH, { method: "POST", headers: { "Content-Type": "message/http" }, body });
-      result.replaceChildren(...(answer.ok ? verdict(answer.body, body) : [refused(answer)]));
+      show(...(answer.ok ? verdict(answer.body, body) : [refused(answer)]));
     } catch {
-      result.replaceChildren(el("p.empty.card", {}, "The service does not answer. Inspect again when it does."));
+      show(el("p.empty.card", {}, "The service does not answer. Inspect again when it does."));
     }
     button.disabled = false;
+  }
+
+  // Shows an outcome where it can be seen: the marked byte in its box, and on a narrow screen the verdict itself.
+  function show(...parts) {
+    result.replaceChildren(...parts);
+    announce(parts[0].querySelector(".outcome")?.textContent ?? parts[0].textContent);
+    const mark = result.querySelector("mark.byte");
+    const box = mark?.closest(".bytes");
+    if (box) {
+      const beside = mark.getBoundingClientRect().top - box.getBoundingClientRect().top;
+      box.scrollTop += beside - (box.clientHeight - mark.offsetHeight) / 2;
+    }
+    if (result.getBoundingClientRect().top > innerHeight * 0.7) {
+      result.scrollIntoView({ block: "start" });
+    }
   }
 
   return {
@@ -106,6 +127,7 @@ function verdict(document, body) {
       word,
       document.status ? el("span.status", {}, `would be answered ${document.status}`) : null,
     ),
+    el("p.outcome", { hidden: true }, `${word}. ${visible(document.message)}`),
     el("p", {}, visible(document.message)),
     rows([
       ["Reason", document.reason],
@@ -160,12 +182,4 @@ function bodyWords({ declared_bytes: declared, present_bytes: present, trailing_
   return trailing > 0 ? `${own}; ${count(trailing, "byte")} beyond it, never read as a body` : own;
 }
 
-// printf makes the same bytes; octal escapes are those that every shell knows.
-function command(body) {
-  const text = [...body].map((byte) => {
-    const plain = byte >= 32 && byte < 127 && byte !== 92 && byte !== 37 && byte !== 39;
-    return plain ? String.fromCharCode(byte) : `\\${byte.toString(8).padStart(3, "0")}`;
-  });
-  const post = curl(PATH, { method: "POST", type: "message/http" });
-  return `printf '${text.join("")}' | ${post} --data-binary @-`;
-}
+const command = (body) => curl(PATH, { method: "POST", type: "message/http", data: body });

@@ -6,7 +6,7 @@ import { fromPaste, keep } from "../session.js";
 export function lockedView(root, unlocked) {
   const field = el("input", {
     id: "link",
-    type: "password",
+    type: "text", // no password: browsers would offer to keep it; the sheet hides it
     autocomplete: "off",
     spellcheck: false,
     required: true,
@@ -38,13 +38,15 @@ export function lockedView(root, unlocked) {
   function submitted(event) {
     event.preventDefault();
     const token = fromPaste(field.value);
-    field.value = "";
+    field.setAttribute("aria-invalid", String(!token));
     if (token) {
+      field.value = "";
       keep(token);
       unlocked();
     } else {
       setText(error, "This is neither the link nor a token. The link ends in #token= and at least 32 characters.");
       field.focus();
+      field.select();
     }
   }
 

@@ -3,10 +3,10 @@
 import { el, reconcile, setAttribute, setText, showRows, sign } from "../dom.js";
 import { feed } from "../feed.js";
 import { clock, shortened, visible } from "../format.js";
-import { state } from "../state.js";
+import { instant, state } from "../state.js";
 import { condition, eventWords, STATES } from "../words.js";
 import { Gauge } from "./history.js";
-import { GAUGES, limitRows, refusalRows, serviceRows, showRefusals, storeRows, totalRows } from "./overview_parts.js";
+import { GAUGES, limitRows, pressure, refusalRows, serviceRows, showRefusals, storeRows, totalRows } from "./overview_parts.js";
 
 const LATEST = 8;
 
@@ -18,17 +18,19 @@ function open(root) {
   const verdict = new Verdict();
   const gauges = new Map(GAUGES.map(([used, , name, note]) => [used, new Gauge(name, note)]));
   const gaugeRow = el("div.gauges");
-  const body = el("tbody");
+  const body = el("tbody", { role: "rowgroup" });
   const table = el(
     "table.refusals.card",
-    {},
+    { role: "table" }, // roles are said: a narrow screen lays the rows out in another way, which would take them away
     el(
       "thead",
-      {},
+      { role: "rowgroup" },
       el(
         "tr",
-        {},
-        ...["Reason", "Times", "What it means, and what to do"].map((text) => el("th", { scope: "col" }, text)),
+        { role: "row" },
+        ...["Reason", "Times", "What it means, and what to do"].map((text) =>
+          el("th", { scope: "col", role: "columnheader" }, text),
+        ),
       ),
     ),
     body,
@@ -73,7 +75,8 @@ function open(root) {
       gauges.get(used).show(
         usage[used],
         bounds[limit],
-        samples.map((sample) => sample?.[used] ?? null),
+        samples.map((sample) => ({ at: sample.at, value: sample.usage[used] ?? null })),
+        instant(),
       );
     }
     const refused = refusalRows(operations);
@@ -114,7 +117,8 @@ class Verdict {
       this.#sign.replaceChildren(sign(kind));
     }
     setText(this.#title, verdict);
-    setText(this.#words, state.words || words);
+    const pressed = state.service === "ready" ? pressure(state.status?.operations) : "";
+    setText(this.#words, state.words || (pressed ? `The service answers. ${pressed}` : words));
     this.#showWhy();
     showRows(this.#probes, this.#rows());
   }
@@ -136,9 +140,9 @@ class Verdict {
     const draining = service === "draining" || ready?.code === "shutting_down";
     const readiness = ready ? (ready.ok ? "yes" : "no") : "no answer";
     return [
-      ["Alive", alive === null ? "no answer" : alive ? "yes" : "no", "/healthz"],
-      ["Ready", readiness, "/readyz"],
-      ["Draining", draining ? "yes" : ready ? "no" : "unknown", "/readyz and /api/v1/status"],
+      ["Alive", alive === null ? "no answer" : alive ? "yes" : "no"],
+      ["Ready", readiness],
+      ["Draining", draining ? "yes" : ready ? "no" : "unknown"],
     ];
   }
 }

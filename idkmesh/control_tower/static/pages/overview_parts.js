@@ -1,19 +1,32 @@
 // The rows of the overview, made from the documents of the service. Pure, but for the table of refusals.
 
 import { el, setText } from "../dom.js";
-import { amount, count, dateTime, duration, limitName, number, visible } from "../format.js";
+import { amount, count, dateTime, duration, limitName, number, visible, zone } from "../format.js";
 
-// [usage, limit, name, what it counts]
+// [usage, limit, name, what it counts, flag]
 export const GAUGES = [
   [
     "in_flight",
     "max_concurrent_requests",
     "Requests in flight",
-    "Requests being handled. This page's own question is one of them.",
+    "This page's own question is one of them.",
+    "--max-concurrent-requests",
   ],
-  ["connections", "max_connections", "Connections", "Open connections, whatever they do."],
-  ["sse_clients", "max_sse_clients", "Event streams", "Open event streams. All tabs of this browser share one."],
+  ["connections", "max_connections", "Connections", "Open ones, whatever they do.", "--max-connections"],
+  ["sse_clients", "max_sse_clients", "Event streams", "All tabs of this browser share one.", "--max-sse-clients"],
 ];
+
+export const HIGH = 0.8; // the share of a limit from which there is little room
+
+// Where there is little room, and what to do; empty where there is room everywhere. The request that asks for the
+// figures is no sign of it.
+export function pressure({ usage = {}, limits = {} } = {}) {
+  return GAUGES.filter(([used, limit]) => used in usage && limits[limit] > 0)
+    .map(([used, limit, name, , flag]) => [name, usage[used], limits[limit], flag, usage[used] - (used === "in_flight")])
+    .filter(([, , bound, , others]) => others > 0 && others / bound >= HIGH)
+    .map(([name, used, bound, flag]) => `${name}: ${number(used)} of ${number(bound)}; raise ${flag}, or send less.`)
+    .join(" ");
+}
 
 const TOTALS = [
   [
@@ -94,7 +107,7 @@ export function serviceRows({ service, started_at: startedAt, uptime_seconds: up
     ["Name", visible(service.name)],
     ["Version", visible(service.version)],
     ["Mode", service.read_only ? `${visible(service.mode)}, read-only` : visible(service.mode)],
-    ["Started", dateTime(startedAt)],
+    ["Started", `${dateTime(startedAt)} ${zone(startedAt)}`],
     ["Up for", duration(uptime)],
   ];
 }
@@ -113,10 +126,10 @@ export function showRefusals(body, rows) {
     if (!row) {
       row = el(
         "tr",
-        {},
-        el("th", { scope: "row" }, el("code"), el("span.status")),
-        el("td.number"),
-        el("td", {}, el("p"), el("p.remedy")),
+        { role: "row" },
+        el("th", { scope: "row", role: "rowheader" }, el("code"), el("span.status")),
+        el("td.number", { role: "cell" }),
+        el("td", { role: "cell" }, el("p"), el("p.remedy")),
       );
       body.append(row);
     }

@@ -4,7 +4,7 @@
 
 import { el, reconcile, setText, sign } from "../dom.js";
 import { clock, count, dayAndHour, number, shortened, visible } from "../format.js";
-import { sequence } from "../feed.js";
+import { kept, sequence } from "../feed.js";
 import { eventWords } from "../words.js";
 
 const BURST = 4; // as many of a kind one after the other are folded
@@ -12,9 +12,9 @@ const BURST = 4; // as many of a kind one after the other are folded
 export class Timeline {
   element = el("div.timeline");
   #rows = new Map(); // event id: row
-  #folds = new Map(); // id of the oldest of a burst: the row that stands for the rest
+  #folds = new Map(); // id of an event of a burst: the row that stands for the rest
   #hours = new Map(); // title: section
-  #open = new Set(); // bursts that were unfolded, by the id of their oldest event
+  #open = new Set(); // bursts that were unfolded, by the id of one of their events: both their ends may move
   #newest = Infinity; // the sequence of the newest event when it was last shown: later ones are new to the eye
   #changed;
 
@@ -22,8 +22,9 @@ export class Timeline {
     this.#changed = changed;
   }
 
-  // `events` newest first; `chosen` is the id of the open one. Returns how many events the drawn rows stand for.
-  show(events, chosen, limit) {
+  // `events` newest first; `chosen` is the id of the open one, `newest` the sequence of the newest event, filtered out or
+  // not. Returns how many events the drawn rows stand for.
+  show(events, chosen, limit, newest) {
     const hours = [];
     const used = { rows: new Set(), folds: new Set(), hours: new Set() };
     let drawn = 0;
@@ -46,7 +47,7 @@ export class Timeline {
       hours.map((hour) => this.#hour(hour, used)),
     );
     this.#forget(used);
-    this.#newest = events.length > 0 ? sequence(events[0]) : this.#newest;
+    this.#newest = newest ?? this.#newest;
     return covered;
   }
 
@@ -55,8 +56,8 @@ export class Timeline {
   }
 
   #nodes({ events }, chosen, room, used) {
-    const key = events.at(-1).id;
     const folds = events.length >= BURST;
+    const key = (events.find(({ id }) => this.#open.has(id) || this.#folds.has(id)) ?? events.at(-1)).id;
     const folded = folds && !this.#open.has(key);
     const held = document.activeElement?.dataset.id; // a row keeps the focus when newer ones push it into a fold
     const stays = ({ id }, index) => index === 0 || id === chosen || id === held;
@@ -122,14 +123,19 @@ export class Timeline {
   }
 
   #forget(used) {
-    for (const [kept, wanted] of [
+    for (const id of this.#open) {
+      if (!kept(id)) {
+        this.#open.delete(id);
+      }
+    }
+    for (const [there, wanted] of [
       [this.#rows, used.rows],
       [this.#folds, used.folds],
       [this.#hours, used.hours],
     ]) {
-      for (const key of kept.keys()) {
+      for (const key of there.keys()) {
         if (!wanted.has(key)) {
-          kept.delete(key);
+          there.delete(key);
         }
       }
     }
