@@ -83,7 +83,9 @@ def _follow(query: Query, epoch: str, position: int) -> NoReturn:
         try:
             batch = _read(query, position, MAX_BATCH)
         except CommandError as error:
-            if not isinstance(error.__cause__, StoreAbsentError) or time.monotonic() - seen_at > ABSENT_SECONDS:
+            # A control tower that runs puts a damaged one aside, and its successor takes the name.
+            passing = isinstance(error.__cause__, StoreAbsentError | StoreDamagedError)
+            if not passing or time.monotonic() - seen_at > ABSENT_SECONDS:
                 raise
             time.sleep(LOOK_SECONDS)
             continue

@@ -82,8 +82,14 @@ def make_bell_folder(path: Path) -> Path:
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
         sync_folder(folder.parent)
-    if not stat.S_ISDIR(os.lstat(folder).st_mode):
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode):
         raise StoreError(f"{folder} is no folder, but the event store beside it needs one there; remove or rename it")
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        raise StoreError(
+            f"{folder} belongs to user id {found.st_uid}, not to this one; remove it, or name another place with "
+            "--store"
+        )
     return folder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
@@ -86,5 +87,15 @@ def translated(error: sqlite3.Error, path: Path) -> StoreError:
             return StoreFullError(f"the event store {path} has no room left; make room on its file system")
     if code == _READ_ONLY_MOVED:
         return StoreMovedError(f"the event store {path} is no longer the file that was opened")
+    if code & _PRIMARY == sqlite3.SQLITE_IOERR and _no_room(path):
+        return StoreFullError(f"the event store {path} has no room left; make room on its file system")
     rights = "" if code & _PRIMARY == sqlite3.SQLITE_IOERR else " and at the rights of its files"
     return StoreError(f"the event store {path} cannot be used: {error}; look at its file system{rights}")
+
+
+def _no_room(path: Path) -> bool:
+    """Say whether the file system is full: SQLite says so of the file alone, of its index it says that I/O failed."""
+    try:
+        return os.statvfs(path.parent).f_bavail == 0
+    except (OSError, AttributeError):  # AttributeError: Windows
+        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from idkmesh.events.errors import StoreDamagedError
 from idkmesh.events.state import Bounds
 from idkmesh.events.store import MAX_BATCH
 
@@ -43,6 +44,11 @@ class Feed:
         """Publish what the store has beyond the position, and return the store's bounds."""
         while True:
             batch = store.read(self.position, MAX_BATCH, {})
+            if batch.newest < self.position:
+                raise StoreDamagedError(
+                    f"the event store {store.path} has gone back: it ends with event {batch.newest}, and event "
+                    f"{self.position} was published from it; was an older copy put in its place?"
+                )
             if batch.floor > self.position:
                 self.restart(batch.floor)
                 continue

@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from idkmesh.events.bells import bell_folder, make_bell_folder, one_at_a_time, ring_others
 from idkmesh.events.connecting import BUSY_SECONDS, close_quietly, connect, refuse_inherited, roll_back
 from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreNewerError, told
-from idkmesh.events.place import BESIDE, beside, identity_of, make_folders, network_kind, refuse_other_kinds
+from idkmesh.events.place import (
+    BESIDE,
+    beside,
+    identity_of,
+    make_folders,
+    network_kind,
+    refuse_long_name,
+    refuse_other_kinds,
+)
 from idkmesh.events.quarantine import discard_new, finish, make_store, put_aside
 from idkmesh.events.reading import check_counts, read_epoch
 from idkmesh.events.schema import APPLICATION_ID, SCHEMA_VERSION, bring_up, expected_names, marks
@@ -92,6 +100,7 @@ def open_store(path: Path, *, now: datetime, source: str, damage: Damage | None 
     done so. Raises :class:`StoreError`.
     """
     with told(path):
+        refuse_long_name(path)
         make_folders(path.parent)
         refuse_other_kinds(path)
         if damage is None and not bell_folder(path).exists():
@@ -192,8 +201,18 @@ def _checked(path: Path, held: list[Connection]) -> Opened:
     return Opened(connection, epoch, identity, wal, (*notes, *more), None)
 
 
+# Debian's SQLite overwrites what is deleted unless it is told not to: retention would write each event twice.
+_SETTINGS: Final = (
+    "trusted_schema = OFF",
+    "cell_size_check = ON",
+    "fullfsync = ON",
+    "wal_autocheckpoint = 0",
+    "secure_delete = OFF",
+)
+
+
 def _set(connection: Connection) -> None:
-    for setting in ("trusted_schema = OFF", "cell_size_check = ON", "fullfsync = ON", "wal_autocheckpoint = 0"):
+    for setting in _SETTINGS:
         connection.execute(f"PRAGMA {setting}")
 
 

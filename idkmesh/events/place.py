@@ -30,6 +30,9 @@ _NETWORK: Final = frozenset((
 CAREFULLY: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 """Flags of each open(): follow no link under the name, and give nothing to programs that are started."""
 
+LONGEST_NAME: Final = 200
+"""Bytes of the store's name: file systems allow 255, and a damaged store's is longer by the time and ``-journal``."""
+
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 Identity: TypeAlias = tuple[int, int]
@@ -53,12 +56,28 @@ def beside(path: Path, end: str) -> Path:
 def refuse_other_kinds(path: Path) -> None:
     """Raise :class:`StoreError` where something else than a file stands under the store's name (EV-2.5, EV-2.7)."""
     with contextlib.suppress(FileNotFoundError):
-        mode = os.lstat(path).st_mode
+        found = os.lstat(path)
+        mode = found.st_mode
         if stat.S_ISLNK(mode):
             raise StoreError(f"the event store {path} is a symbolic link, which is refused; name the file itself")
         if not stat.S_ISREG(mode):
             kind = "folder" if stat.S_ISDIR(mode) else "device, FIFO or socket"
             raise StoreError(f"the event store {path} is a {kind}, which is refused; name another place with --store")
+        if found.st_nlink > 1:  # the log lies beside each name, so that two would be two stores in one file
+            raise StoreError(
+                f"the event store {path} has {found.st_nlink} names (hard links), which is refused; copy it to a file "
+                "of its own"
+            )
+
+
+def refuse_long_name(path: Path) -> None:
+    """Raise :class:`StoreError` for a name that leaves no room for what a damaged store would be called (EV-2.7)."""
+    size = len(os.fsencode(path.name))
+    if size > LONGEST_NAME:
+        raise StoreError(
+            f"the event store {path} has a name of {size} bytes, it must be at most {LONGEST_NAME}; name another with "
+            "--store"
+        )
 
 
 def make_folders(folder: Path) -> None:

@@ -375,6 +375,9 @@ class EventRecorder:
             raise StoreError(str(trouble))
         self._replaced_at = now  # before the new one is opened, which may show the same
         damage = Damage(old.opened.identity, str(trouble)) if isinstance(trouble, StoreDamagedError) else None
+        if damage is None:
+            with contextlib.suppress(StoreError):  # another one has the name now, or nothing can be saved
+                old.rescue()
         store = self._opened(old.path, damage)
         try:
             self._keep_bell(store)
@@ -386,9 +389,10 @@ class EventRecorder:
         self._bounds = (store.epoch, *bounds)
         old.close()  # after the renaming: see the laws of `opening`
         if damage is None or store.opened.quarantined is None:
-            self._log(f"the event store {self.path} was replaced, its epoch is {store.epoch} now", logging.WARNING)
-        self._feed.restart(bounds.floor)
-        self._catch_up()
+            self._log(f"{trouble}; it was opened again, its epoch is {store.epoch}", logging.WARNING)
+        if store.epoch != old.epoch:
+            self._feed.restart(bounds.floor)
+        self._catch_up()  # of the same epoch: from where it was, unless the store has gone back
 
     def _opened(self, path: Path, damage: Damage | None = None) -> EventStore:
         now = self._clock.utc()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from idkmesh.events.connecting import Connection
     from idkmesh.events.envelope import Event
     from idkmesh.events.opening import Damage, Opened
+    from idkmesh.events.place import Identity
     from idkmesh.events.retention import Retention
     from idkmesh.events.state import Batch, Bounds
 
@@ -48,6 +49,9 @@ READ_BYTES: Final = 1024 * 1024
 
 PRUNE_ROWS: Final = 1000
 """Events that one transaction gives up at most: other writers wait no longer than for so many."""
+
+PRUNE_BYTES: Final = 2 * 1024 * 1024
+"""And the data that it gives up at most, but for one event: each page that becomes free stands in the log."""
 
 _IDLE_READERS: Final = 4
 _RETRY_GROWTH: Final = 1024 * 1024
@@ -76,6 +80,7 @@ class EventStore:
         self._idle: list[Connection] = []
         self._closed = False
         self._truncate_at = LOG_LIMIT_BYTES
+        self._log = self._log_identity()
 
     @classmethod
     def open(
@@ -152,11 +157,25 @@ class EventStore:
             oldest = self.retention.oldest_kept(min(now, newest_time(connection, self.path) or now))
             young = first_young(connection, window, bounds.newest, oldest)
             floor = self.retention.due_floor(*bounds, first_young=young)
-            step = min(floor, window)
+            step = self._step(connection, bounds.floor, min(floor, window))
             if step > bounds.floor:
                 connection.execute("UPDATE meta SET floor = ?", (step,))
                 connection.execute("DELETE FROM event WHERE sequence <= ?", (step,))
-        return floor >= window
+        return floor > step or floor >= window
+
+    @staticmethod
+    def _step(connection: Connection, floor: int, wanted: int) -> int:
+        """Return up to which sequence one transaction gives events up: of large ones fewer, or the log would swell."""
+        size = 0
+        rows = connection.execute(
+            "SELECT sequence, length(data) FROM event WHERE sequence > ? AND sequence <= ? ORDER BY sequence",
+            (floor, wanted),
+        )
+        for sequence, length in rows:
+            size += length
+            if size >= PRUNE_BYTES:
+                return int(sequence)
+        return wanted
 
     def tidy(self) -> None:
         """Truncate the write-ahead log if it is too long and nobody reads from it (EV-2.10)."""
@@ -196,6 +215,22 @@ class EventStore:
     def _refuse_moved(self) -> None:
         if identity_of(self.path) != self.opened.identity:
             raise StoreMovedError(f"the event store {self.path} is no longer the file that was opened")
+        if self._log is not None and self._log_identity() != self._log:
+            raise StoreMovedError(f"the write-ahead log of the event store {self.path} was removed while it was in use")
+
+    def _log_identity(self) -> Identity | None:
+        return identity_of(beside(self.path, "-wal")) if self.opened.wal else None
+
+    def rescue(self) -> None:
+        """Bring what a removed log holds into the file: this connection still has it, and nobody else will (EV-2.1).
+
+        Not where another process has made a log anew: its pages and these would mix.
+        """
+        self._refuse_child()
+        with self._writing, told(self.path):
+            removed = self._log is not None and self._log_identity() is None
+            if removed and identity_of(self.path) == self.opened.identity:
+                self._connection().execute("PRAGMA wal_checkpoint(FULL)").fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[Connection]:

@@ -532,7 +532,7 @@ def test_another_process_puts_it_aside(path: Path) -> None:
         harness.turn()
         assert [each.source for each in harness.published[-2:]] == ["/other", "/test"]
         (line,) = [line for level, line in harness.lines if level >= logging.WARNING]
-        assert "was replaced" in line
+        assert "is no longer the file that was opened; it was opened again" in line
         assert harness.recorder.snapshot().warning is None, "it is the other's"
     assert set(files_of(path.with_name(f"{path.name}.{STAMP}"))) == {"", "-wal", "-shm"}, "closing has left it alone"
 
