@@ -81,6 +81,7 @@ class EventRecorder:
         self._source = source
         self._pid = os.getpid()
         self._inbox = Inbox()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing_at: float | None = None
         self._failing: str | None = None
@@ -119,12 +120,18 @@ class EventRecorder:
         return self._store.epoch
 
     def start(self) -> None:
-        """Begin to write. What was emitted before is written first."""
-        if self._thread is not None or self._closing_at is not None:
-            raise RuntimeError("an event recorder is started once, before it is closed")
-        thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
-        thread.start()
-        self._thread = thread  # alive from here on, or it has died
+        """Begin to write, once: what was emitted before is written first. After :meth:`close` nothing happens.
+
+        Raises ``RuntimeError`` the second time: two threads would store what waits twice.
+        """
+        with self._starting:
+            if self._thread is not None:
+                raise RuntimeError("an event recorder is started once")
+            if self._closing_at is not None:
+                return
+            thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
+            thread.start()
+            self._thread = thread  # alive from here on, or it has died
 
     def emit(self, event: Event) -> None:
         """Take an event (EV-3.1). In a forked child it goes nowhere: the thread that writes is the parent's."""
@@ -176,10 +183,13 @@ class EventRecorder:
 
     def close(self, timeout: float) -> None:
         """Write the queue out, for at most ``timeout`` seconds, tell what is left in the log, and close (EV-3.3)."""
-        if os.getpid() != self._pid or self._closing_at is not None:
+        if os.getpid() != self._pid:
             return
-        self._inbox.close()
-        self._closing_at = self._clock.monotonic() + timeout
+        with self._starting:
+            if self._closing_at is not None:
+                return
+            self._inbox.close()
+            self._closing_at = self._clock.monotonic() + timeout
         if self._thread is None or not self._thread.is_alive():  # never started, or died of a fault
             self._run()
             return

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.clock import SystemClock
 from idkmesh.events.recorder import EventRecorder
 from idkmesh.events.retention import Retention
 from idkmesh.events.store import READ_BYTES
@@ -65,5 +67,27 @@ def test_a_recorder_is_started_once(path: Path) -> None:
     assert recorder.flush(10)
     assert numbers(recorder.read(0, 200, {}).events) == list(range(1, 21))
     recorder.close(5)
-    with pytest.raises(RuntimeError, match="before it is closed"):
+    with pytest.raises(RuntimeError, match="once"):
         recorder.start()
+
+
+def test_a_recorder_that_is_closed_is_not_started(path: Path) -> None:
+    """EV-3.3: whichever of the two comes first, what was emitted is written once, by one thread."""
+    for _ in range(20):
+        published: list[int] = []
+        recorder = EventRecorder(
+            path,
+            Retention(),
+            clock=SystemClock(),
+            published=lambda found, published=published: published.extend(each.sequence for each in found),  # type: ignore[misc]
+            replaced=lambda _epoch, _position: None,
+            log=lambda _line, _level: None,
+        )
+        for each in events(30):
+            recorder.emit(each)
+        closing = threading.Thread(target=recorder.close, args=(5,))
+        closing.start()
+        recorder.start()
+        closing.join(20)
+        assert len(published) == len(set(published)) == 30
+        assert recorder._thread is None or not recorder._thread.is_alive()
