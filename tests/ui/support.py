@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import threading
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +16,14 @@ from idkmesh.control_tower_ui import ControlTowerServer
 from idkmesh.events.envelope import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
 TOKEN = "secret-token-of-the-test-suite-0123456789"
 OTHER_TOKEN = "another-token-of-the-test-suite-987654321"
+HEAD = f"Host: 127.0.0.1:%d\r\nX-IDKMesh-UI-Token: {TOKEN}\r\n"
 WAIT = 10_000  # ms until a condition that a test waits for counts as missed
 
 # What Chromium writes to the console by itself when a request is refused or finds nobody.
@@ -58,6 +61,15 @@ def running(store: Path, *, port: int = 0, token: str = TOKEN, **options: Any) -
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+
+@contextlib.contextmanager
+def stream_held(tower: Tower) -> Iterator[None]:
+    """Hold one stream."""
+    with socket.create_connection(("127.0.0.1", tower.port), timeout=10) as client:
+        client.sendall(f"GET /api/v1/events/stream HTTP/1.1\r\n{HEAD % tower.port}\r\n".encode())
+        assert b" 200 " in client.recv(4096)
+        yield
 
 
 class Watched:
@@ -119,6 +131,14 @@ def watching(browser: Browser, **options: Any) -> Iterator[Watched]:
 
 def verdict(page: Page, text: str) -> None:
     expect(page.locator("#verdict")).to_have_text(text, timeout=WAIT)
+
+
+def until(page: Page, condition: Callable[[], bool]) -> None:
+    """Wait for what no locator tells, letting the browser work meanwhile."""
+    deadline = time.monotonic() + WAIT / 1000
+    while not condition():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(20)
 
 
 def live(page: Page) -> None:

@@ -11,9 +11,10 @@ from playwright.sync_api import expect
 
 from idkmesh.control_tower import assets
 from idkmesh.service_runtime import limits_document
+from tests.ui.support import verdict
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
     from tests.ui.support import Tower, Watched
 
@@ -39,6 +40,7 @@ def test_modules_are_loaded_one_after_the_other_and_all_are_served() -> None:
 def test_overview(watched: Watched, tower: Tower) -> None:
     """CT-8.3: the verdict, the probes behind it, the gauges with their limits, the limits in force, the store."""
     page = watched.ready(tower)
+    expect(page.locator("#explanation")).to_have_text("The service answers and has room.")
     expect(page.locator(".probes")).to_have_text("AliveyesReadyyesDrainingno")
     gauges = page.locator(".gauge")
     expect(gauges).to_have_count(3)
@@ -52,6 +54,22 @@ def test_overview(watched: Watched, tower: Tower) -> None:
     expect(store).to_contain_text(tower.server.events.snapshot().epoch)
     expect(page.locator(".latest")).to_contain_text("Server started")
     expect(page.locator(".history .line").first).to_have_attribute("d", re.compile(r"^M[\d. ]+L[\d. ]+L[\d. ]+"))
+
+
+def test_little_room_is_told(watched: Watched, tower: Tower) -> None:
+    """CT-8.3: ready with little room says so, and which flag gives more; nothing used draws nothing."""
+    page = watched.ready(tower)
+
+    def pressed(route: Route) -> None:
+        document = tower.server.status()
+        limits = document["operations"]["limits"]
+        document["operations"]["usage"] |= {"connections": limits["max_connections"], "sse_clients": 0}
+        route.fulfill(json=document)
+
+    page.route("**/api/v1/status", pressed)
+    expect(page.locator("#explanation")).to_contain_text("raise --max-connections")
+    verdict(page, "Ready")
+    assert page.locator(".fill").nth(2).evaluate("one => one.getBoundingClientRect().width") < 1
 
 
 def test_refusals_say_what_to_do(watched: Watched, tower: Tower) -> None:
@@ -113,6 +131,7 @@ def test_inspection_says_what_is_missing(watched: Watched, tower: Tower) -> None
 def test_api_answers_live(watched: Watched, tower: Tower) -> None:
     """CT-8.6: an endpoint of the service's own description is asked, with status, fields, body and time."""
     page = watched.ready(tower, "api")
+    expect(page.locator("summary", has_text="/api/v1/inspect/http-request").locator(".method")).to_have_text("POST")
     page.locator("summary", has_text="/api/v1/status").click()
     page.locator(".trial").get_by_role("button", name="Ask now").click()
     answer = page.locator(".answer")
@@ -145,10 +164,20 @@ def test_copied_commands_carry_a_variable(watched: Watched, tower: Tower) -> Non
 
 
 def test_keys(watched: Watched, tower: Tower) -> None:
-    """CT-8.8: the keys that `?` shows do what it says, and none is taken while somebody types."""
+    """CT-8.8: the keys that `?` shows do what it says, can be turned off, and none is taken while somebody types."""
     page = watched.ready(tower)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Show the keys")
+    expect(page.get_by_role("dialog")).to_contain_text("g then i or 3")
+    switch = page.get_by_label("Keys of one letter")
+    switch.uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    verdict(page, "Ready")
+    page.get_by_role("button", name="Keys").click()
+    switch.check()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     for pair, title in (("e", "Events"), ("i", "Inspect a request"), ("a", "API"), ("o", "Ready")):
@@ -167,6 +196,7 @@ def test_keys(watched: Watched, tower: Tower) -> None:
 def test_skip_link_and_landmarks(watched: Watched, tower: Tower) -> None:
     """CT-8.8: the first Tab reaches the skip link, which leads to the content and leaves the page as it is."""
     page: Page = watched.ready(tower, "api")
+    page.reload()  # a change of page leads the focus to the content by itself
     expect(page.get_by_role("heading", level=1)).to_have_text("API")
     page.locator("body").press("Tab")
     skip = page.get_by_role("link", name="Skip to the content")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -89,6 +90,70 @@ def test_comments(page: Page) -> None:
     """WHATWG HTML 9.2.6: a line that begins with a colon is a comment and ends no event."""
     parsed = parse(page, b":\n: beat\ndata: a\n:x:y\ndata: b\n\n")
     assert parsed == {"events": [["message", "a\nb", ""]], "comments": ["", " beat", "x:y"]}
+
+
+def test_too_long_is_the_end(page: Page) -> None:
+    """CT-8.9: neither a line nor an event grows without end: beyond 1 MiB nothing more is kept, or read."""
+    said = page.evaluate(r"""async () => {
+        const { SseParser } = await import("/static/sse.js");
+        const bytes = text => new TextEncoder().encode(text);
+        const fed = (piece, times) => {
+            const events = [];
+            const parser = new SseParser(event => events.push(event));
+            const whole = Array.from({ length: times }, () => parser.feed(bytes(piece)));
+            parser.feed(bytes("\n\ndata: after\n\n"));
+            return [whole.at(-1), events.length];
+        };
+        return [fed("x".repeat(2 ** 18), 6), fed("data: " + "x".repeat(2 ** 18) + "\n", 6), fed("data: a\n\n", 9)];
+    }""")
+    assert said == [[False, 0], [False, 0], [True, 10]]
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\u202e", "\u200b", "\ufeff", "\U000e0041", "\u3164", "\u115f", "\u2800", "\u034f", "\ufe0f", "\ufff9"],
+)
+def test_unseen_characters_are_written_out(page: Page, character: str) -> None:
+    """CT-8.1: what a reader cannot see is written out, whichever part of Unicode it is from."""
+    shown = page.evaluate(
+        "text => import('/static/format.js').then(({ visible }) => visible(text))", f"a{character}b\n\u00e4"
+    )
+    assert shown == f"a\u27e8U+{ord(character):04X}\u27e9b\n\u00e4"
+
+
+def test_samples_stand_at_their_time(page: Page) -> None:
+    """CT-8.3: a history has a hole for each second without a sample, wherever it is; a beat that is late is none."""
+    told = page.evaluate("""async () => {
+        const { placed } = await import("/static/pages/history.js");
+        const of = (seconds, now) => {
+            const { runs, missing, current } = placed(seconds.map(at => ({ at: at * 1000, value: 1 })), now * 1000);
+            return [runs.map(run => run.length), missing, current];
+        };
+        return [
+            of([0, 1, 2.2, 3, 30, 31], 31.5), of([0, 40], 41), of([1, 2, 3], 9.5), of([0, 100], 101), of([], 5),
+            of([0, 1, 2], 100),
+        ];
+    }""")
+    assert told == [
+        [[4, 2], 26, True],
+        [[1, 1], 39, True],
+        [[3], 5, False],
+        [[1], 58, True],
+        [[], 0, False],
+        [[], 0, False],
+    ]
+
+
+def test_copied_bytes_are_the_same_in_any_shell(page: Page) -> None:
+    """CT-8.6: a copied command makes the very bytes in a POSIX shell: a first minus, quotes, percent, CR, NUL."""
+    data = "-GET / HTTP/1.1\r\nX: it's 100%\\n\x00\u00e4"
+    command = page.evaluate(
+        "data => import('/static/api.js').then(({ curl }) => curl(\"/it's\", { method: 'POST', data }))", data
+    )
+    made, _, asking = command.partition(" | ")
+    assert subprocess.run(["sh", "-c", made], capture_output=True, check=True).stdout == data.encode()
+    assert asking.startswith("curl -X POST")
+    assert asking.endswith("/it'\\''s'")
 
 
 def test_backoff(page: Page) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from tests.ui.support import OTHER_TOKEN, REFUSED, TOKEN, WAIT, live, running, verdict
+from idkmesh.service_runtime import ServiceLimits
+from tests.ui.support import OTHER_TOKEN, REFUSED, TOKEN, live, running, stream_held, until, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 
 
 def until_streams(tower: Tower, page: Page, count: int) -> None:
-    """Wait until this many streams are open, letting the browser work meanwhile."""
-    deadline = time.monotonic() + WAIT / 1000
-    while tower.streams != count:
-        assert time.monotonic() < deadline, tower.streams
-        page.wait_for_timeout(20)
+    """Wait until this many streams are open."""
+    until(page, lambda: tower.streams == count)
 
 
 def test_one_stream_for_three_tabs(watched: Watched, tower: Tower) -> None:
@@ -90,6 +87,79 @@ def test_token_leaves_the_address(watched: Watched, tower: Tower) -> None:
     assert page.evaluate("Object.values(sessionStorage)") == [TOKEN]
 
 
+def test_token_leaves_the_address_before_anything_is_loaded(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: a file that does not come leaves no token in the address, and the token is not lost by it."""
+    watched.allow("net::ERR_FAILED")
+    page = watched.context.new_page()
+    page.route("**/static/css/base.css", lambda route: route.abort())
+    page.goto(tower.link)
+    expect(page).to_have_url(f"{tower.origin}/", timeout=1000)
+    page.unroute_all()
+    verdict(page, "Ready")
+
+
+def test_browser_without_storage_is_told(watched: Watched, tower: Tower) -> None:
+    """CT-8.1: an error of the page itself is said, and no new load is tried for it."""
+    watched.allow("denied")
+    page = watched.context.new_page()
+    page.add_init_script("Object.defineProperty(window, 'sessionStorage', { get() { throw new Error('denied'); } })")
+    loads: list[str] = []
+    page.on("request", lambda request: loads.append(request.url))
+    page.goto(tower.link)
+    expect(page.locator("#loading")).to_contain_text("does not work in this browser")
+    page.wait_for_timeout(2500)
+    assert loads.count(f"{tower.origin}/") <= 1
+    assert TOKEN not in page.url
+
+
+OLD = f"sessionStorage.length || sessionStorage.setItem('idkmesh-token', '{OTHER_TOKEN}')"
+
+
+def test_old_token_is_replaced_by_the_proven_one(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: a tab with a token of before a restart gets the one in force, at its start and at any refusal later."""
+    watched.allow(REFUSED)
+    watched.ready(tower)
+    old = watched.context.new_page()
+    old.add_init_script(OLD)
+    old.goto(f"{tower.origin}/#/events")
+    expect(old.locator(".event")).to_have_count(2)
+    assert old.evaluate("Object.values(sessionStorage)") == [TOKEN]
+    old.evaluate("token => sessionStorage.setItem('idkmesh-token', token)", OTHER_TOKEN)
+    old.evaluate("location.hash = '#/api'")
+    expect(old.locator("summary", has_text="/api/v1/status")).to_be_visible()
+    assert old.evaluate("Object.values(sessionStorage)") == [TOKEN]
+
+
+def test_take_over_from_a_silent_leader(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: a visible tab takes the lead from one that says nothing any more."""
+    first = watched.ready(tower, "events")
+    second = watched.open(f"{tower.origin}/#/events")
+    live(second)
+    leads = "import('/static/state.js').then(({ state }) => state.leader)"
+    assert first.evaluate(leads) is True
+    first.evaluate("BroadcastChannel.prototype.postMessage = () => {}")
+    until(second, lambda: second.evaluate(leads) and not first.evaluate(leads))
+    until_streams(tower, second, 1)
+    live(second)
+
+
+def test_new_leader_leaves_no_gap_in_the_others(watched: Watched, tmp_path: Path) -> None:
+    """CT-8.7: what a new leader has read from the list is read by the other tabs too."""
+    watched.allow(REFUSED)
+    with running(tmp_path / "events.sqlite3", limits=ServiceLimits(max_sse_clients=1)) as tower:
+        with stream_held(tower):
+            first = watched.ready(tower, "events")
+            expect(first.locator(".live")).to_contain_text("No free stream")
+            for number in range(3):
+                tower.emit("test.gap", {}, subject=str(number))
+            hide = "Object.defineProperty(document, 'visibilityState', { get: () => 'hidden' })"
+            first.evaluate(f"{hide}; document.dispatchEvent(new Event('visibilitychange'))")
+            second = watched.open(f"{tower.origin}/#/events")
+            expect(second.locator(".event", has_text="test.gap")).to_have_count(3)
+            expect(first.locator(".event", has_text="test.gap")).to_have_count(3)
+        watched.context.close()
+
+
 def test_new_tab_asks_a_living_one(watched: Watched, tower: Tower) -> None:
     """CT-8.7: a tab that is opened without the token gets it from one that has it."""
     watched.ready(tower)
@@ -106,6 +176,10 @@ def test_link_is_asked_for(watched: Watched, tower: Tower) -> None:
     field.fill("nonsense")
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("neither the link nor a token")
+    expect(field).to_have_value("nonsense")
+    expect(field).to_be_focused()
+    expect(field).to_have_attribute("aria-invalid", "true")
+    assert page.locator("nav a[href]").count() == 0
     field.fill(tower.link)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("API")
@@ -132,10 +206,7 @@ def test_accepted_token_replaces_another_one(watched: Watched, tower: Tower) -> 
     verdict(first, "Ready")
     old.bring_to_front()
     expect(old.locator("#chip")).to_have_text("Updated each second")
-    deadline = time.monotonic() + WAIT / 1000
-    while old.evaluate("Object.values(sessionStorage)") != [TOKEN]:
-        assert time.monotonic() < deadline
-        old.wait_for_timeout(50)
+    until(old, lambda: old.evaluate("Object.values(sessionStorage)") == [TOKEN])
 
 
 def test_another_token_after_a_restart(watched: Watched, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from playwright.sync_api import expect
 
@@ -19,19 +20,19 @@ from idkmesh.control_tower import endpoints
 from idkmesh.events.retention import Retention
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.service_runtime import ServiceLimits
-from tests.ui.support import REFUSED, TOKEN, live, running, verdict
+from tests.ui.support import HEAD, REFUSED, TOKEN, live, running, stream_held, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     import pytest
+    from playwright.sync_api import Route
 
     from tests.ui.support import Tower, Watched
 
 AWAY = r"net::ERR_"
 STYLE = "Refused to apply style"  # a refusal is JSON, which is no style sheet
-HEAD = f"Host: 127.0.0.1:%d\r\nX-IDKMesh-UI-Token: {TOKEN}\r\n"
 
 
 @contextlib.contextmanager
@@ -55,15 +56,6 @@ def request_held(tower: Tower, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         finally:
             leave.set()
             client.recv(65536)
-
-
-@contextlib.contextmanager
-def stream_held(tower: Tower) -> Iterator[None]:
-    """Hold one stream."""
-    with socket.create_connection(("127.0.0.1", tower.port), timeout=10) as client:
-        client.sendall(f"GET /api/v1/events/stream HTTP/1.1\r\n{HEAD % tower.port}\r\n".encode())
-        assert b" 200 " in client.recv(4096)
-        yield
 
 
 def test_overload(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +91,89 @@ def test_page_loads_although_one_place_is_all_there_is(watched: Watched, tmp_pat
         )  # of 45 files: a place is freed a moment after its answer has come
 
 
+def test_retry_after_is_honoured(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CT-8.9: neither the poll nor the stream asks again before Retry-After, and chance spreads both."""
+    watched.allow(REFUSED)
+    limits = ServiceLimits(max_concurrent_requests=1, max_sse_clients=1, retry_after=2)
+    with running(tmp_path / "events.sqlite3", limits=limits) as tower, stream_held(tower):
+        page = watched.ready(tower, "events")
+        page.evaluate("Math.random = () => 0.9")
+        asked: dict[str, list[float]] = {"/api/v1/status": [], "/api/v1/events/stream": []}
+        with request_held(tower, monkeypatch):
+            expect(page.locator(".message[data-kind=warn]", has_text="Overloaded")).to_be_visible()
+            page.on("request", lambda request: asked.get(urlsplit(request.url).path, []).append(time.monotonic()))
+            page.wait_for_timeout(6500)
+            expect(page.locator(".message[data-kind=warn]", has_text="Overloaded")).to_be_visible()
+        page.close()
+    for path, times in asked.items():
+        assert len(times) >= 2, path
+        assert times[-1] - times[-2] > 2.8, (path, times)
+
+
+def test_seconds_that_were_not_measured(watched: Watched, tower: Tower) -> None:
+    """CT-8.3: as many seconds as were missed are told, the line has a hole, and no wish for news adds samples."""
+    watched.allow(AWAY)
+    page = watched.ready(tower)
+    words = page.locator(".gauge .note").first
+    line = page.locator(".history .line").first
+    page.evaluate("for (let n = 0; n < 20; n += 1) document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_timeout(300)
+    assert page.evaluate("import('/static/state.js').then(({ state }) => state.samples.length)") <= 5
+    page.route("**/api/v1/status", lambda route: route.abort())
+    began = time.monotonic()
+    page.wait_for_timeout(3200)
+    page.unroute_all()
+    verdict(page, "Ready")
+    away = time.monotonic() - began
+    missed = int(re.search(r"(\d+) s not measured", words.inner_text())[1])  # type: ignore[index]
+    assert away - 2.5 < missed < away + 1.5
+    expect(line).to_have_attribute("d", re.compile("^M[^M]+M"))
+
+
+def test_machine_that_slept(watched: Watched, tower: Tower) -> None:
+    """CT-8.2: what was shown before a sleep of the machine is as old as the wall clock says."""
+    watched.allow(AWAY)
+    page = watched.ready(tower)
+    page.route("**/api/v1/status", lambda route: route.abort())
+    page.evaluate("{ const now = Date.now; Date.now = () => now() + 600_000; }")
+    expect(page.locator("#chip")).to_have_text(re.compile(r"^10 min( \d s)? old$"))
+
+
+def test_slow_question_does_not_hold_the_status_up(watched: Watched, tower: Tower) -> None:
+    """CT-8.2: while another question of the page waits for its answer, the figures stay new."""
+    page = watched.ready(tower, "inspect")
+    waiting: list[Route] = []
+    page.route("**/inspect/http-request", lambda route: waiting.append(route))  # noqa: PLW0108  it must be a function
+    page.get_by_role("button", name="Two hosts").click()
+    page.wait_for_timeout(3500)
+    expect(page.locator("body")).not_to_have_attribute("data-stale", "")
+    waiting[0].continue_()
+    expect(page.locator(".verdict-card")).to_contain_text("Refused")
+
+
+def test_stream_that_is_not_one(watched: Watched, tower: Tower) -> None:
+    """CT-8.9: bytes that are no event, and a stream that never opens, each have a reason of their own."""
+    page = watched.context.new_page()
+    page.clock.install()
+    page.route(
+        "**/events/stream",
+        lambda route: route.fulfill(status=200, content_type="text/event-stream", body="data: {not json\n\n"),
+    )
+    page.goto(tower.link)
+    verdict(page, "Ready")
+    page.evaluate("location.hash = '#/events'")
+    expect(page.locator(".live")).to_contain_text("Stream not readable")
+    page.unroute_all()
+    opening: list[Route] = []
+    page.route("**/events/stream", lambda route: opening.append(route))  # noqa: PLW0108
+    expect(page.locator(".live")).to_contain_text("Connecting")
+    page.clock.fast_forward(9000)
+    expect(page.locator(".live")).to_contain_text("Stream lost")
+    page.unroute_all()
+    page.clock.fast_forward(9000)
+    live(page)
+
+
 def test_restart_with_the_same_token(watched: Watched, tmp_path: Path) -> None:
     """CT-8.9: a restart is noticed and told; the stream goes on where it stopped, without loss or repeat."""
     watched.allow(REFUSED, AWAY)
@@ -131,6 +206,7 @@ def test_store_replaced(watched: Watched, tmp_path: Path) -> None:
         live(page)
         tower.emit("test.old", {})
         expect(page.locator(".event").first).to_contain_text("test.old")
+        page.keyboard.press("p")  # a pause of rows that mean nothing any more ends
         port = tower.port
     with running(tmp_path / "two.sqlite3", port=port) as tower:
         live(page)
@@ -300,6 +376,16 @@ def test_stopped_service_turns_everything_grey(watched: Watched, tmp_path: Path)
         verdict(page, "No answer")
         page.evaluate("location.hash = '#/events'")
         expect(page.locator(".live")).not_to_have_text("Live")
+        page.locator(".event").first.click()
+        expect(page.get_by_role("complementary")).to_contain_text("datadigest")
+        for part in (".event .sign.good", "#summary", ".filters", ".detail"):
+            covered = page.locator(part).first.evaluate("one => getComputedStyle(one.closest('.told')).filter")
+            assert "grayscale" in covered, part
+        sign, soft = (
+            page.locator(part).first.evaluate(f"one => getComputedStyle(one).{name}")
+            for part, name in ((".event .sign.good", "backgroundColor"), ("#summary", "color"))
+        )
+        assert sign == soft
         for route in ("events", "inspect", "api"):
             page.evaluate("route => { location.hash = route }", f"#/{route}")
             told = page.locator(".told").first
