@@ -83,7 +83,12 @@ export function streamWords(stream, now = instant()) {
 // A type of event: [title, sign, words from its data].
 const limitWords = (limit) => String(limit ?? "a limit").replaceAll("_", " ");
 const TYPES = {
-  "idkmesh.configuration.loaded": ["Settings loaded", "info", () => "limits and event settings are in the event"],
+  "idkmesh.configuration.loaded": [
+    "Settings loaded",
+    "info",
+    ({ limits: { max_concurrent_requests: requests, max_connections: connections, max_sse_clients: streams } = {} }) =>
+      `at most ${requests} requests, ${connections} connections, ${streams} streams`,
+  ],
   "idkmesh.server.started": [
     "Server started",
     "good",
