@@ -28,6 +28,7 @@ STATIC_TYPES: Final[Mapping[str, str]] = {
     "css/base.css": _STYLE,
     "css/controls.css": _STYLE,
     "css/events.css": _STYLE,
+    "css/forced.css": _STYLE,
     "css/frame.css": _STYLE,
     "css/inspect.css": _STYLE,
     "css/locked.css": _STYLE,

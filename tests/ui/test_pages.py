@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from idkmesh.control_tower import assets
 from idkmesh.service_runtime import limits_document
-from tests.ui.support import verdict
+from tests.ui.support import until, verdict
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -69,7 +69,8 @@ def test_little_room_is_told(watched: Watched, tower: Tower) -> None:
     page.route("**/api/v1/status", pressed)
     expect(page.locator("#explanation")).to_contain_text("raise --max-connections")
     verdict(page, "Ready")
-    assert page.locator(".fill").nth(2).evaluate("one => one.getBoundingClientRect().width") < 1
+    none = page.locator(".fill").nth(2)
+    until(page, lambda: none.evaluate("one => one.getBoundingClientRect().width") < 1)
 
 
 def test_refusals_say_what_to_do(watched: Watched, tower: Tower) -> None:

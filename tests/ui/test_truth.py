@@ -145,7 +145,7 @@ def test_slow_question_does_not_hold_the_status_up(watched: Watched, tower: Towe
     waiting: list[Route] = []
     page.route("**/inspect/http-request", lambda route: waiting.append(route))  # noqa: PLW0108  it must be a function
     page.get_by_role("button", name="Two hosts").click()
-    page.wait_for_timeout(3500)
+    page.wait_for_timeout(3200)
     expect(page.locator("body")).not_to_have_attribute("data-stale", "")
     waiting[0].continue_()
     expect(page.locator(".verdict-card")).to_contain_text("Refused")

@@ -14,7 +14,7 @@ function takeFromAddress() {
   }
 }
 
-const STYLES = ["base", "frame", "parts", "controls", "overview", "events", "inspect", "api", "locked"];
+const STYLES = ["base", "frame", "parts", "controls", "overview", "events", "inspect", "api", "locked", "forced"];
 
 const MODULES = [
   "format",

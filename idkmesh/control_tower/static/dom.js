@@ -1,7 +1,8 @@
 // The document, by its safe interfaces alone.
 //
-// Laws: text is set as text, never as markup; an attribute never gets text of an event or an answer, except labels, which
-// run nothing; what explains is text that everybody sees, never a `title`; a node that stays in place is not touched, so focus and scrolling stay.
+// Laws: text is set as text, never as markup; an attribute never gets text of an event or an answer, except labels,
+// which run nothing; what explains is text that everybody sees, never a `title`; a node that stays in place is not
+// touched, so focus and scrolling stay.
 
 const SVG = "http://www.w3.org/2000/svg";
 

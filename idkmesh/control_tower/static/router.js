@@ -17,7 +17,9 @@ export class Router {
       el(
         "ul",
         {},
-        ...pages.map(({ name, title }) => el("li", {}, el("a", { href: `#/${name}`, dataset: { title, name } }, title))),
+        ...pages.map(({ name, title }) =>
+          el("li", {}, el("a", { href: `#/${name}`, dataset: { title, name } }, title)),
+        ),
       ),
     );
   }

@@ -23,7 +23,8 @@ export class EventStream {
   #wake = () => {};
   #tries = 0;
 
-  // `options`: token(), position(), silence() and lifetime() in ms, onEvents(events), onOpen({position, resumed}), onReset(code),
+  // `options`: token(), position(), silence() and lifetime() in ms, onEvents(events), onOpen({position, resumed}),
+  // onReset(code),
   // onPhase({phase, why, words, until, at}), onUnauthorized(token).
   constructor(options) {
     this.#options = options;

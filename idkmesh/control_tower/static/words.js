@@ -15,23 +15,24 @@ export const STATES = {
   overloaded: [
     "Overloaded",
     "warn",
-    "Every place is taken. New requests are told to come back; those admitted are being answered. " +
-      "If it lasts, raise --max-concurrent-requests or send less.",
+    "Every place is taken. New requests are told to come back. If it lasts, raise --max-concurrent-requests.",
   ],
   draining: [
     "Draining",
     "warn",
-    "The service is shutting down: it finishes what it has admitted and takes nothing new. " +
-      "This page comes back by itself when it is started again.",
+    "It finishes what it has admitted and takes nothing new. Start it again when it has ended: this page comes back.",
   ],
   lost: [
     "No answer",
     "bad",
-    "The service does not answer: it may have ended, or be too busy. Look at its terminal; if it has ended, start it " +
-      "again with idkmesh control-tower. This page keeps asking and comes back by itself.",
+    "It has ended, or is too busy. If it has ended, start it with idkmesh control-tower: this page comes back.",
   ],
   locked: ["Link needed", "bad", "This tab has no valid token. Open the link that the command printed."],
-  unexpected: ["Unexpected answer", "bad", "Something answers at this address, and not as this service does. Look at what listens on this port."],
+  unexpected: [
+    "Unexpected answer",
+    "bad",
+    "Something answers at this address, and not as this service does. Look at what listens on this port.",
+  ],
 };
 
 // What readiness names: [when it fails, when it warns].
@@ -52,20 +53,32 @@ const WAITS = {
     "No free stream",
     "Every stream is taken. Close another reader, or raise --max-sse-clients. The next free one is taken by itself.",
   ],
-  overloaded: ["Service overloaded", "The service has no room for the stream. If it lasts, raise --max-concurrent-requests. It is asked again."],
+  overloaded: [
+    "Service overloaded",
+    "The service has no room for the stream. If it lasts, raise --max-concurrent-requests. It is asked again.",
+  ],
   shutting_down: [
     "Service draining",
     "The service is shutting down, so the stream has ended. It goes on where it stopped.",
   ],
   lost: ["Stream lost", "The connection broke. It goes on where it stopped as soon as the service answers."],
   silent: ["Stream lost", "Two heartbeats were missed, so the stream counts as dead. A new one is opened."],
-  cursor_expired: ["Stream begins anew", "The place where this page stopped is gone from the store. To keep more, raise --event-retention-count."],
-  invalid_last_event_id: ["Stream begins anew", "The store was replaced, so the old place means nothing. There is nothing to do."],
+  cursor_expired: [
+    "Stream begins anew",
+    "The place where this page stopped is gone from the store. To keep more, raise --event-retention-count.",
+  ],
+  invalid_last_event_id: [
+    "Stream begins anew",
+    "The store was replaced, so the old place means nothing. There is nothing to do.",
+  ],
   unreadable: [
     "Stream not readable",
     "What arrived is no event as this page knows it. If it lasts, load the page again: it may be of another version.",
   ],
-  unavailable: ["No event stream", "This service has no event stream. Start one of this version with idkmesh control-tower."],
+  unavailable: [
+    "No event stream",
+    "This service has no event stream. Start one of this version with idkmesh control-tower.",
+  ],
 };
 
 export function streamWords(stream, now = instant()) {

@@ -77,7 +77,8 @@ function parts(event) {
   const attributes = el("dl.rows");
   for (const [name, value] of Object.entries(event)) {
     if (name !== "data" && name !== "specversion" && name !== "datacontenttype") {
-      const shown = name === "time" ? `${visible(String(value))}, here ${dateTime(value)} ${zone(value)}` : visible(String(value));
+      const here = name === "time" ? `, here ${dateTime(value)} ${zone(value)}` : "";
+      const shown = `${visible(String(value))}${here}`;
       attributes.append(el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, shown))));
     }
   }

@@ -22,6 +22,8 @@ const CHOICES = [
   ["subject", "Subject"],
 ];
 
+let left = {}; // what was searched and chosen when the page was left: it is found again
+
 class EventsView {
   #timeline = new Timeline(() => this.update());
   #detail = new EventDetail();
@@ -66,6 +68,13 @@ class EventsView {
     root.append(this.#told);
     this.#arrange();
     NARROW.addEventListener("change", this.#turned);
+    this.#text.value = left.text ?? "";
+    for (const [key, select] of this.#choices) {
+      if (left[key]) {
+        select.append(new Option(visible(left[key]), left[key]));
+        select.value = left[key];
+      }
+    }
     this.go(rest);
   }
 
@@ -86,10 +95,8 @@ class EventsView {
     setAttribute(this.#split, "data-open", String(rest !== ""));
     this.update();
     if (rest === "" && before) {
-      this.#timeline
-        .rows()
-        .find((row) => row.dataset.id === before)
-        ?.focus();
+      const row = this.#timeline.rows().find(({ dataset }) => dataset.id === before);
+      (row ?? document.getElementById("main")).focus();
     } else if (rest && before !== rest && this.#detail.id === rest) {
       this.#detail.element.focus({ preventScroll: true });
       if (NARROW.matches) {
@@ -99,6 +106,8 @@ class EventsView {
   }
 
   close() {
+    const choices = [...this.#choices].map(([key, select]) => [key, select.value]);
+    left = { text: this.#text.value, ...Object.fromEntries(choices) };
     NARROW.removeEventListener("change", this.#turned);
     this.#detail.close();
   }
@@ -206,7 +215,8 @@ class EventsView {
     const silent = live && isStale(); // open, as far as anybody knows
     const asOf = old ? ` Shown as of ${duration(age / 1000)} ago.` : "";
     const words = silent ? "No answer" : live ? short : `${short}. ${long}${asOf}`;
-    setText(this.#live.lastElementChild, paused ? `Paused, ${count(this.#waiting(), "event waits", "events wait")}` : words);
+    const waits = paused ? `Paused, ${count(this.#waiting(), "event waits", "events wait")}` : "";
+    setText(this.#live.lastElementChild, waits || words);
     setText(this.#pause, paused ? "Go on" : "Pause");
   }
 

@@ -13,6 +13,8 @@ export const inspect = { name: "inspect", title: "Inspect", key: "i", open };
 const PATH = "/api/v1/inspect/http-request";
 const VERDICTS = { accepted: ["Accepted", "good"], refused: ["Refused", "bad"], incomplete: ["Incomplete", "warn"] };
 
+let left = null; // what was written when the page was left: {text, how}, found again
+
 function open(root) {
   const area = el("textarea", {
     id: "request",
@@ -57,13 +59,23 @@ function open(root) {
     el("div.inspection", {}, el("div", {}, form, el("h2", {}, "Try one"), examples), result),
   );
 
-  function example(text, how) {
+  if (left) {
+    write(left.text, left.how);
+  }
+
+  function write(text, how) {
     area.value = text;
     crlf.checked = how.endings === "crlf";
     typed.checked = !crlf.checked;
     escapes.checked = how.escapes;
+  }
+
+  function example(text, how) {
+    write(text, how);
     form.requestSubmit();
   }
+
+  const how = () => ({ endings: crlf.checked ? "crlf" : "typed", escapes: escapes.checked });
 
   async function submitted(event) {
     event.preventDefault();
@@ -72,7 +84,7 @@ function open(root) {
       area.focus();
       return;
     }
-    const body = toBytes(area.value, { endings: crlf.checked ? "crlf" : "typed", escapes: escapes.checked });
+    const body = toBytes(area.value, how());
     button.disabled = true;
     try {
       const answer = await ask(PATH, { method: "POST", headers: { "Content-Type": "message/http" }, body });
@@ -100,6 +112,9 @@ function open(root) {
 
   return {
     update() {},
+    close() {
+      left = { text: area.value, how: how() };
+    },
     keys: {
       "/": { does: "Write the request", run: () => area.focus() },
       Escape: { does: "Leave the field", run: () => document.activeElement?.blur() },

@@ -6,7 +6,16 @@ import { clock, shortened, visible } from "../format.js";
 import { instant, state } from "../state.js";
 import { condition, eventWords, STATES } from "../words.js";
 import { Gauge } from "./history.js";
-import { GAUGES, limitRows, pressure, refusalRows, serviceRows, showRefusals, storeRows, totalRows } from "./overview_parts.js";
+import {
+  GAUGES,
+  limitRows,
+  pressure,
+  refusalRows,
+  serviceRows,
+  showRefusals,
+  storeRows,
+  totalRows,
+} from "./overview_parts.js";
 
 const LATEST = 8;
 

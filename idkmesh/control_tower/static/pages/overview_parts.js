@@ -22,9 +22,15 @@ export const HIGH = 0.8; // the share of a limit from which there is little room
 // figures is no sign of it.
 export function pressure({ usage = {}, limits = {} } = {}) {
   return GAUGES.filter(([used, limit]) => used in usage && limits[limit] > 0)
-    .map(([used, limit, name, , flag]) => [name, usage[used], limits[limit], flag, usage[used] - (used === "in_flight")])
-    .filter(([, , bound, , others]) => others > 0 && others / bound >= HIGH)
-    .map(([name, used, bound, flag]) => `${name}: ${number(used)} of ${number(bound)}; raise ${flag}, or send less.`)
+    .map(([used, limit, name, , flag]) => ({
+      name,
+      flag,
+      used: usage[used],
+      bound: limits[limit],
+      others: usage[used] - (used === "in_flight" ? 1 : 0),
+    }))
+    .filter(({ bound, others }) => others > 0 && others / bound >= HIGH)
+    .map(({ name, flag, used, bound }) => `${name}: ${number(used)} of ${number(bound)}; raise ${flag}, or send less.`)
     .join(" ");
 }
 

@@ -22,8 +22,8 @@ export class Timeline {
     this.#changed = changed;
   }
 
-  // `events` newest first; `chosen` is the id of the open one, `newest` the sequence of the newest event, filtered out or
-  // not. Returns how many events the drawn rows stand for.
+  // `events` newest first; `chosen` is the id of the open one, `newest` the sequence of the newest event, filtered out
+  // or not. Returns how many events the drawn rows stand for.
   show(events, chosen, limit, newest) {
     const hours = [];
     const used = { rows: new Set(), folds: new Set(), hours: new Set() };
