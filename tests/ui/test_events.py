@@ -247,6 +247,7 @@ def test_older_events_and_bounded_memory(watched: Watched, tower: Tower) -> None
     committed(tower, 1992)
     page = watched.ready(tower, "events")
     expect(page.locator("#summary")).to_have_text("100 events")
+    expect(page.locator(".end")).to_have_text("100 of 1,992 kept events are here.")
     page.get_by_role("button", name="Load older").click()
     expect(page.locator("#summary")).to_have_text("300 events")
     while page.locator("#older").is_visible():

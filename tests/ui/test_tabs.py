@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
@@ -12,7 +13,7 @@ from tests.ui.support import OTHER_TOKEN, REFUSED, TOKEN, live, running, stream_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
     from tests.ui.support import Tower, Watched
 
@@ -88,14 +89,25 @@ def test_token_leaves_the_address(watched: Watched, tower: Tower) -> None:
 
 
 def test_token_leaves_the_address_before_anything_is_loaded(watched: Watched, tower: Tower) -> None:
-    """CT-8.7: a file that does not come leaves no token in the address, and the token is not lost by it."""
-    watched.allow("net::ERR_FAILED")
+    """CT-8.7, CT-8.1: a file that is refused leaves no token in the address nor loses it; Retry-After is waited for."""
+    watched.allow(REFUSED, "Refused to apply style")
     page = watched.context.new_page()
-    page.route("**/static/css/base.css", lambda route: route.abort())
+    asked: list[float] = []
+
+    def refuse(route: Route) -> None:
+        asked.append(time.monotonic())
+        if len(asked) > 2:
+            route.continue_()
+        else:
+            error = {"error": {"code": "overloaded", "message": ""}}
+            route.fulfill(status=503, headers={"Retry-After": "1"}, json=error)
+
+    page.route("**/static/css/base.css", refuse)
     page.goto(tower.link)
     expect(page).to_have_url(f"{tower.origin}/", timeout=1000)
-    page.unroute_all()
+    assert len(asked) < 3
     verdict(page, "Ready")
+    assert asked[2] - asked[1] > 1
 
 
 def test_browser_without_storage_is_told(watched: Watched, tower: Tower) -> None:

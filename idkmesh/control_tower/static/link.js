@@ -212,6 +212,7 @@ function told({ service, words, status, age, ready, alive, samples: taken, strea
   if (position && !lastPosition()) {
     setPosition(position);
   } else if (isBehind(position)) {
-    load(); // what the leader has read from the list was sent to nobody
+    // What the leader has read from the list was sent to nobody. What is not in the list then is kept no more.
+    load().then(() => isBehind(position) && setPosition(position));
   }
 }
