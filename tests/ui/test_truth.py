@@ -165,7 +165,7 @@ def test_stream_that_is_not_one(watched: Watched, tower: Tower) -> None:
     expect(page.locator(".live")).to_contain_text("Stream not readable")
     page.unroute_all()
     opening: list[Route] = []
-    page.route("**/events/stream", lambda route: opening.append(route))  # noqa: PLW0108
+    page.route("**/events/stream", lambda route: opening.append(route))  # noqa: PLW0108  as above
     expect(page.locator(".live")).to_contain_text("Connecting")
     page.clock.fast_forward(9000)
     expect(page.locator(".live")).to_contain_text("Stream lost")
