@@ -129,14 +129,18 @@ def _add_events(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Print the events in a store's file, which is read and never written to.",
     )
     actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    exit_codes = "exit codes: 0 ended as asked, 2 wrong usage, no event store or no such position, 3 cannot be read"
+    exit_codes = (
+        "exit codes: 0 ended as asked, 2 wrong usage, a file that is no event store, or no such position, "
+        "3 there is no store yet, or it cannot be read"
+    )
     listing = actions.add_parser("list", help="print the newest events, oldest first", epilog=exit_codes)
     many = f"how many, at most {_MAX_EVENTS} (default: %(default)s)"
     listing.add_argument("--limit", type=_count, default=LISTED_EVENTS, metavar="N", help=many)
     following = actions.add_parser("follow", help="print what is recorded from now on, until Ctrl-C", epilog=exit_codes)
     for action in (listing, following):
-        action.add_argument("--json", action="store_true", help="print each event as a JSON document in a line")
-        action.add_argument("--after", metavar="ID", help="begin after this event")
+        action.add_argument("--json", action="store_true", help="print each event whole, as a JSON document in a line")
+        after = "begin after this event: its id, as --json shows it, or its number in this store"
+        action.add_argument("--after", metavar="ID", help=after)
         for name in FILTERS:
             action.add_argument(f"--{name}", metavar=name.upper(), help=f"only events with this {name}")
         _add_store(action)
@@ -152,7 +156,10 @@ def add_event_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_store(group: argparse._ActionsContainer) -> None:
-    text = "the event store's file (default: IDKMESH_STORE, else events.sqlite3 in the user's state directory)"
+    text = (
+        "the event store's file (default: IDKMESH_STORE, else events.sqlite3 in the user's state directory, "
+        "~/.local/state/idkmesh on Linux)"
+    )
     group.add_argument("--store", metavar="PATH", help=text)
 
 

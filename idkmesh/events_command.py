@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from idkmesh import console
 from idkmesh.console import EXIT_USAGE, CommandError
-from idkmesh.events.envelope import parse_position
+from idkmesh.events.envelope import Position, parse_position
 from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError
 from idkmesh.events.reader import StoreAbsentError, read_file
 from idkmesh.events.store import MAX_BATCH
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from idkmesh.events.envelope import Position, StoredEvent
+    from idkmesh.events.envelope import StoredEvent
     from idkmesh.events.state import Batch
 
 EXIT_UNREADABLE: Final = 3
@@ -31,6 +32,7 @@ LOOK_SECONDS: Final = 0.5
 ABSENT_SECONDS: Final = 5.0
 """How long a store may be away while it is followed: one that is put aside is replaced at once."""
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _SHORT_DATA: Final = 200
 
 
@@ -123,13 +125,17 @@ def _tell_gap(position: int, batch: Batch) -> None:
 
 def _begin(query: Query, after: str) -> Position:
     """Return the position that ``--after`` names. Raises :class:`CommandError` where the store has no such place."""
-    position = parse_position(after)
+    number = after if _NUMBER.fullmatch(after) else None
+    position = Position("", int(number)) if number is not None else parse_position(after)
     if position is None:
         raise CommandError(
-            f"--after: {after} is no position, which is the id of an event, 0123456789abcdef.000000000042 for example",
+            f"--after: {after} is no position, which is the id of an event, 0123456789abcdef.000000000042 for example, "
+            "or its number",
             EXIT_USAGE,
         )
     batch = _read(query, position.sequence, 1)
+    if number is not None:
+        position = position._replace(epoch=batch.epoch)
     _refuse_epoch(query, position, batch.epoch)
     if position.sequence > batch.newest:
         raise CommandError(f"--after: {after} is beyond the newest event, {batch.newest}", EXIT_USAGE)

@@ -16,6 +16,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from idkmesh.events.bells import bell_folder
 from idkmesh.events.connecting import connect
 from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError, StoreNewerError, told
 from idkmesh.events.place import absolute, beside, identity_of, refuse_other_kinds
@@ -164,6 +165,9 @@ def _told(path: Path) -> Iterator[None]:
         with told(path), _rights(path):
             yield
     except StoreDamagedError as error:
+        if not bell_folder(path).exists():  # as the service itself judges it (EV-2.7)
+            line = f"{path} is no event store, or none that is whole; name another with --store"
+            raise StoreForeignError(line) from None
         raise StoreDamagedError(f"{error}; idkmesh control-tower puts it aside when it starts") from None
 
 

@@ -68,9 +68,17 @@ serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
 {sections}
 # What the event store keeps
 
-A command that records events takes these two, under the same rules.
+`idkmesh control-tower` takes these two, under the same rules.
 
 {retention}
+# Variables that are no limits
+
+| variable | flag | what it says |
+|---|---|---|
+| `IDKMESH_STORE` | `--store` | the event store's file; `events.sqlite3` in the user's state directory if absent |
+| `IDKMESH_CONTROL_TOWER_TOKEN` | `--token-file` names a file instead | the session token; random if absent |
+| `IDKMESH_HTTP_ACCESS_LOG` | none | `1`: a line of JSON on standard error for each answer |
+
 ## Bounds that are no settings
 
 The grammar has two more, which the limits document states too: a request line of {MAX_REQUEST_LINE_BYTES:,} bytes

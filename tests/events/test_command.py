@@ -8,6 +8,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -24,6 +25,7 @@ from idkmesh.cli import add_event_flags, event_flags
 from idkmesh.commands import event_settings
 from idkmesh.console import CommandError
 from idkmesh.events import reader
+from idkmesh.events.bells import bell_folder
 from idkmesh.events.errors import StoreDamagedError, StoreError
 from idkmesh.events.place import BESIDE, beside
 from idkmesh.events.quarantine import put_aside
@@ -169,7 +171,9 @@ def test_wrong_positions(path: Path, command: str) -> None:
         store.append(events(150))
         store.prune(NOW)
         epoch = store.epoch
-    assert "is no position" in refused(path, "--after", "7", command=command, code=2)
+    assert "is no position" in refused(path, "--after", "7x", command=command, code=2)
+    assert "is too old" in refused(path, "--after", "7", command=command, code=2)
+    assert "beyond the newest event, 150" in refused(path, "--after", "151", command=command, code=2)
     assert "of another store" in refused(path, "--after", "0123456789abcdef.7", command=command, code=2)
     assert "beyond the newest event, 150" in refused(path, "--after", f"{epoch}.151", command=command, code=2)
     line = refused(path, "--after", f"{epoch}.49", command=command, code=2)
@@ -194,9 +198,12 @@ def test_no_store(path: Path) -> None:
 def test_what_is_no_store(path: Path) -> None:
     """EV-4.5: a file that is none is exit code 2, what cannot be read is 3; neither is touched."""
     path.write_text("dear diary " * 50)
-    assert "damaged" in refused(path, code=2)
+    assert "is no event store" in refused(path, code=2)
     path.write_bytes(b"")
-    assert "damaged" in refused(path, code=2)
+    assert "is no event store" in refused(path, code=2)
+    bell_folder(path).mkdir()  # which shows that it was one, to the service too
+    assert "is damaged" in refused(path, code=2)
+    bell_folder(path).rmdir()
     path.unlink()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE t (x)")
@@ -567,6 +574,18 @@ def test_nobody_reads(path: Path) -> None:
     """EV-4.5: a reader that goes away ends the command quietly."""
     with opened(path) as store:
         store.append(events(5000))
-    command = " ".join([*COMMAND, "events", "list", "--limit", "5000", "--store", str(path), "|", "head", "-1"])
+    command = shlex.join([*COMMAND, "events", "list", "--limit", "5000", "--store", str(path)]) + " | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment(), check=True)
     assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
+
+
+def test_after_a_number(path: Path) -> None:
+    """EV-4.5: the number that a line shows is a position of the store that is read."""
+    with opened(path) as store:
+        store.append(events(6))
+        epoch = store.epoch
+    lines = [
+        idkmesh("events", "list", "--store", str(path), "--after", after)[1] for after in ("000000000004", f"{epoch}.4")
+    ]
+    assert lines[0] == lines[1]
+    assert len(lines[0].splitlines()) == 2

@@ -1,6 +1,6 @@
 // What a person reads about the service and the stream: what happened, what to do. Pure.
 
-import { duration } from "./format.js";
+import { count, duration } from "./format.js";
 import { instant } from "./state.js";
 
 // State: [verdict, sign, explanation].
@@ -25,7 +25,7 @@ export const STATES = {
   lost: [
     "No answer",
     "bad",
-    "It has ended, or is too busy. If it has ended, start it with idkmesh control-tower: this page comes back.",
+    "It has ended, or is too busy. If it has ended, start it again: this page comes back, or asks for the new link.",
   ],
   locked: ["Link needed", "bad", "This tab has no valid token. Open the link that the command printed."],
   unexpected: [
@@ -100,7 +100,7 @@ const TYPES = {
     "Settings loaded",
     "info",
     ({ limits: { max_concurrent_requests: requests, max_connections: connections, max_sse_clients: streams } = {} }) =>
-      `at most ${requests} requests, ${connections} connections, ${streams} streams`,
+      `at most ${count(requests, "request")}, ${count(connections, "connection")}, ${count(streams, "stream")}`,
   ],
   "idkmesh.server.started": [
     "Server started",
@@ -109,9 +109,9 @@ const TYPES = {
   ],
   "idkmesh.drain.started": [
     "Drain began",
-    "warn",
+    "info",
     ({ in_flight: requests, connections, streams }) =>
-      `${requests} in flight, ${connections} connections, ${streams} streams`,
+      `${requests} in flight, ${count(connections, "connection")}, ${count(streams, "stream")}`,
   ],
   "idkmesh.drain.ended": [
     "Drain ended",
