@@ -1,0 +1,142 @@
+"""What is wrong in a file that somebody wrote: where, by which rule, and what to do (HL-3.2).
+
+No finding repeats a text of the file, but for names of keys, words of a choice and names of dependencies that are
+written in letters, digits and a few signs: what stands in the wrong place may be a credential.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_SHOWN: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+_SUGGESTIONS: Final = 100
+"""Unknown words of one file for which the nearest known one is sought: that costs more than the rest of a finding."""
+
+
+class Rule(enum.Enum):
+    """What a finding is about; the value is stable."""
+
+    UNREADABLE = "unreadable"
+    """The file cannot be read, is too large, is not UTF-8, or has a character that YAML does not allow."""
+    SYNTAX = "yaml-syntax"
+    """No YAML, or more or less than one document."""
+    DEPTH = "yaml-depth"
+    """Nested deeper than any file of this kind."""
+    ALIAS = "yaml-alias"
+    """An alias, an anchor or a merge key."""
+    TAG = "yaml-tag"
+    """A tag."""
+    DUPLICATE_KEY = "duplicate-key"
+    UNKNOWN_KEY = "unknown-key"
+    MISSING_KEY = "missing-key"
+    TYPE = "wrong-type"
+    RANGE = "out-of-range"
+    """A figure, a length or a number of items."""
+    FORM = "wrong-form"
+    """A text that is not written as it must be, or is none of the words that are allowed."""
+    ADDRESS = "address"
+    """An IPv6 address that is none."""
+    ONE_PROBE = "one-probe"
+    """A dependency has one probe: not none, not two."""
+    DUPLICATE_NAME = "duplicate-name"
+    SHELL = "shell"
+    """A command runs without a shell (HL-4.8)."""
+    CREDENTIALS = "credentials"
+    """Credentials are named by environment variable (HL-4.9)."""
+    TIMEOUT_READINESS = "timeout-readiness"
+    """A dependency's timeout below the one of readiness (HL-3.3)."""
+    TIMEOUT_INTERVAL = "timeout-interval"
+    """A timeout that is not over the interval (HL-3.3)."""
+    CACHE = "cache"
+    """A result lives until the next one is there (HL-3.3)."""
+    CRITICAL_THRESHOLD = "critical-threshold"
+    """A critical dependency fails readiness at its first failure (HL-3.3)."""
+    TIMEOUT_PERIOD = "timeout-period"
+    """An orchestrator's timeout that is not over its period (HL-3.3)."""
+
+
+class Mark(NamedTuple):
+    """A place in a file: line and column in characters, both from 1."""
+
+    line: int
+    column: int
+
+
+BEGINNING: Final = Mark(1, 1)
+"""Where a finding stands that is about the file as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. As text it is one line: ``file:line:column: what; mend [rule]``."""
+
+    file: str
+    line: int
+    column: int
+    rule: Rule
+    what: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.what}; {self.mend} [{self.rule.value}]"
+
+
+class MatrixError(ValueError):
+    """A probe matrix is refused. ``findings`` are all that are wrong, in the order of the file, at least one.
+
+    As text it is one line, the first finding and how many more there are; :meth:`lines` has all.
+    """
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__(findings)
+        self.findings = findings
+
+    def __str__(self) -> str:
+        more = len(self.findings) - 1
+        return f"{self.findings[0]}" + (f" (and {more} more)" if more else "")
+
+    def lines(self) -> list[str]:
+        """Return every finding, a line each."""
+        return [str(finding) for finding in self.findings]
+
+
+class Findings:
+    """Gathers what is wrong in one file. ``source`` is how the file is called in the lines."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source if source.isprintable() else ascii(source)
+        self._found: list[Finding] = []
+        self._sought = 0
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, mark: Mark, rule: Rule, what: str, mend: str) -> None:
+        """Note one finding."""
+        self._found.append(Finding(self._source, mark.line, mark.column, rule, what, mend))
+
+    def suggestion(self, word: str, known: Collection[str]) -> str:
+        """Return what to do about a word that is none of ``known``: the nearest of them, or all."""
+        all_known = ", ".join(known)
+        if not shown(word) or self._sought >= _SUGGESTIONS:
+            return f"known are {all_known}"
+        self._sought += 1
+        near = difflib.get_close_matches(word, known, n=1)
+        return f"did you mean {near[0]}?" if near else f"known are {all_known}"
+
+    def error(self) -> MatrixError:
+        """Return all findings as an error, in the order of the file."""
+        return MatrixError(tuple(sorted(self._found, key=lambda finding: (finding.line, finding.column))))
+
+
+def shown(word: str) -> str:
+    """Return a word with a space before it, for a message, or nothing if it could be more than a name."""
+    return f" {word}" if _SHOWN.fullmatch(word) else ""

@@ -1,0 +1,199 @@
+"""Which probes run when, and which runs still count: everything that the runner decides about runs (HL-4).
+
+Laws of this module:
+
+1. It reads no clock, starts no thread and calls no probe: each method is given the moment. One thread owns it.
+2. A run is settled once: by its result, or, when it has overstayed, without it. What comes later is dropped.
+3. While a run is out, its probe is not due: the next run is planned when it is settled. So there are never two at once.
+4. A probe that has overstayed is not run until it has come back. A run that is due meanwhile could not be made, and
+   counts as that: the dependency is failing first, then unknown (HL-4.2, HL-4.11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.health.ledger import Ledger
+from idkmesh.health.model import Outcome, Refresh, Result
+from idkmesh.health.schedule import Agenda, first_due, next_due
+from idkmesh.health.snapshot import NEVER, ask_after
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from idkmesh.health.changes import Change
+    from idkmesh.health.model import Dependency, Probe, ProbeMatrix
+    from idkmesh.health.snapshot import HealthSnapshot, Moment, Record
+
+OVERSTAY_SECONDS: Final = 1.0
+"""How long after its timeout a run may still come back before it is given up."""
+
+TIMEOUT: Final = "timeout"
+NOT_BACK: Final = "the last run has not come back"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One run of one probe, known by its identity. ``due`` and ``began`` are in monotonic seconds."""
+
+    dependency: Dependency
+    probe: Probe
+    due: float
+    began: float
+
+    @property
+    def name(self) -> str:
+        """The dependency's name."""
+        return self.dependency.name
+
+    @property
+    def timeout(self) -> float:
+        """The time it has, in seconds."""
+        return self.dependency.timeout_ms / 1000
+
+    @property
+    def given_up_at(self) -> float:
+        """When it has overstayed, in monotonic seconds."""
+        return self.began + self.timeout + OVERSTAY_SECONDS
+
+
+class Rounds:
+    """Decides which runs begin, and what of them counts.
+
+    ``probes`` has a probe for each name of the matrix, ``random`` gives numbers from 0 up to 1. At most ``concurrency``
+    runs are out at once; those that have overstayed are not counted among them (HL-4.4).
+    """
+
+    def __init__(
+        self,
+        matrix: ProbeMatrix,
+        probes: Mapping[str, Probe],
+        moment: Moment,
+        *,
+        concurrency: int,
+        random: Callable[[], float],
+    ) -> None:
+        if concurrency < 1:
+            raise ValueError(f"rounds: a concurrency of {concurrency} is refused, at 0 no probe would ever run")
+        self._concurrency = concurrency
+        self._random = random
+        self._agenda = Agenda()
+        self._out: dict[Run, None] = {}
+        self._stuck: dict[Run, None] = {}
+        self._ledger = Ledger(moment)
+        self._ledger.begin(matrix, probes, moment)
+        self._plan_first(tuple(self._ledger), moment.now)
+
+    # --- what comes in --------------------------------------------------------------------------------------------
+
+    def reload(self, matrix: ProbeMatrix, probes: Mapping[str, Probe], moment: Moment) -> None:
+        """Take another matrix (HL-3.5). Runs of declarations that are gone come back to nobody."""
+        before = tuple(self._ledger)
+        fresh = self._ledger.reload(matrix, probes, moment)
+        for name in before:
+            if name in fresh or self._ledger.get(name) is None:
+                self._agenda.remove(name)
+        self._plan_first(fresh, moment.now)
+
+    def finished(self, run: Run, result: Result, moment: Moment) -> bool:
+        """Take the result of a run. Say whether it was awaited: one that was given up has no word any more."""
+        awaited = run in self._out
+        self._out.pop(run, None)
+        self._stuck.pop(run, None)
+        record = self._record_of(run)
+        if record is None:
+            return awaited
+        self._ledger.update(run.name, running=False, stuck=False)
+        if awaited:
+            self._ledger.hear(run.name, _in_time(result, run.timeout), moment)
+            self._plan(record, run.due, run.began)
+        return awaited
+
+    def ask(self, name: str, moment: Moment) -> None:
+        """Run a probe because somebody asks, if it is one for that and it is time (HL-4.6)."""
+        record = self._ledger.get(name)
+        if record is not None and moment.now >= ask_after(record):
+            self._put(name, moment.now)
+
+    def ask_all(self, moment: Moment) -> None:
+        """Do so for each dependency."""
+        for name in self._ledger:
+            self.ask(name, moment)
+
+    # --- what goes out --------------------------------------------------------------------------------------------
+
+    def tick(self, moment: Moment) -> list[Run]:
+        """Let go of verdicts that have expired, and of runs that have overstayed, which are returned."""
+        self._ledger.expire(moment)
+        overstayed = [run for run in self._out if moment.now >= run.given_up_at]
+        for run in overstayed:
+            del self._out[run]
+            self._stuck[run] = None
+            self._ledger.gave_up()
+            record = self._record_of(run)
+            if record is not None:
+                self._ledger.update(run.name, running=False, stuck=True)
+                result = Result(run.began, moment.now - run.began, Outcome.FAILED, TIMEOUT)
+                self._ledger.hear(run.name, result, moment)
+                self._plan(record, moment.now, moment.now)
+        return overstayed
+
+    def start_due(self, moment: Moment) -> list[Run]:
+        """Return the runs that begin now: those that are due for longest, as many as there are places."""
+        runs: list[Run] = []
+        while len(self._out) < self._concurrency and (entry := self._agenda.take(moment.now)) is not None:
+            due, name = entry
+            record = self._ledger[name]
+            self._ledger.update(name, tried=moment.now, due=None, running=not record.stuck)
+            if record.stuck:
+                self._ledger.hear(name, Result(moment.now, 0.0, Outcome.COULD_NOT_RUN, NOT_BACK), moment)
+                self._plan(record, due, moment.now)
+            else:
+                runs.append(Run(record.dependency, record.probe, due, moment.now))
+                self._out[runs[-1]] = None
+        return runs
+
+    def publish(self, moment: Moment) -> list[Change]:
+        """Show what is known now, and return what has changed since the last time, each change once."""
+        return self._ledger.publish(moment, stuck=len(self._stuck))
+
+    @property
+    def snapshot(self) -> HealthSnapshot:
+        """What was shown last."""
+        return self._ledger.snapshot
+
+    def next_instant(self) -> float:
+        """Return when there is something to do although nothing comes in, in monotonic seconds."""
+        due = self._agenda.next_due() if len(self._out) < self._concurrency else None
+        given_up = min((run.given_up_at for run in self._out), default=NEVER)
+        return min(NEVER if due is None else due, given_up, self._ledger.next_instant)
+
+    # --- plans ----------------------------------------------------------------------------------------------------
+
+    def _record_of(self, run: Run) -> Record | None:
+        """Return the record that a run is of, None where another declaration has taken its place."""
+        record = self._ledger.get(run.name)
+        return record if record is not None and record.dependency is run.dependency else None
+
+    def _plan_first(self, names: tuple[str, ...], now: float) -> None:
+        for place, name in enumerate(names):
+            interval = self._ledger[name].dependency.interval_ms / 1000
+            self._put(name, first_due(now, place, len(names), interval))
+
+    def _plan(self, record: Record, due: float, began: float) -> None:
+        """Plan the run after one that was due and began then; one that waits to be asked for has none."""
+        dependency = record.dependency
+        if dependency.refresh is Refresh.SCHEDULE:
+            self._put(dependency.name, next_due(due, began, dependency.interval_ms / 1000, self._random))
+
+    def _put(self, name: str, due: float) -> None:
+        self._agenda.put(name, due)
+        self._ledger.update(name, due=due)
+
+
+def _in_time(result: Result, timeout: float) -> Result:
+    """Return the result, as a failure where it took longer than its timeout, whatever the probe says of it."""
+    if result.outcome is not Outcome.OK or result.latency <= timeout:
+        return result
+    return replace(result, outcome=Outcome.FAILED, detail=TIMEOUT)

@@ -1,0 +1,136 @@
+"""What the tests of the probes share: runs that are timed, and dependencies that behave badly."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from idkmesh.clock import SystemClock
+from idkmesh.health.model import Outcome
+from idkmesh.health.probes import DeadlineProbe, probe_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from idkmesh.health.model import ProbeSpec, Result
+
+CLOCK = SystemClock()
+SLACK = 0.5
+"""How much later than its deadline a run may end on a machine that others use too, in seconds."""
+
+OK, FAILED, COULD_NOT_RUN = Outcome.OK, Outcome.FAILED, Outcome.COULD_NOT_RUN
+Said = tuple[Outcome, str]
+
+
+def result_of(probe: ProbeSpec | DeadlineProbe, timeout: float = 5.0) -> Result:
+    """Run a probe once and check what holds for every result (HL-4.1, HL-4.12)."""
+    if not isinstance(probe, DeadlineProbe):
+        probe = probe_for(probe)
+    began = time.monotonic()
+    result = probe.run(timeout, CLOCK)
+    took = time.monotonic() - began
+    assert took < timeout + SLACK
+    assert began <= result.began <= began + SLACK
+    assert 0 <= result.latency <= took
+    assert 0 < len(result.detail) <= 200
+    assert result.detail.isprintable()
+    return result
+
+
+def said(probe: ProbeSpec | DeadlineProbe, timeout: float = 5.0) -> Said:
+    result = result_of(probe, timeout)
+    return result.outcome, result.detail
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def settled(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Wait for what others do, with an end."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def children(state: str = "") -> list[int]:
+    """Return the processes whose parent is this one, in that state if one is given."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            now, parent = path.read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
+            if int(parent) == os.getpid() and now.startswith(state):
+                found.append(int(path.parent.name))
+    return found
+
+
+def processes(word: str) -> list[int]:
+    """Return the processes that have ``word`` in ``PROBE_TEST``, a variable that is inherited, and have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"PROBE_TEST={word}".encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+@contextlib.contextmanager
+def listening(place: tuple[str, int] | str = ("127.0.0.1", 0), backlog: int = 16) -> Iterator[socket.socket]:
+    """Give a socket that listens, and accepts nothing of its own."""
+    with socket.socket(socket.AF_UNIX if isinstance(place, str) else socket.AF_INET) as listener:
+        listener.bind(place)
+        listener.listen(backlog)
+        yield listener
+
+
+@contextlib.contextmanager
+def serving(serve: Callable[[socket.socket], None], listener: socket.socket | None = None) -> Iterator[tuple[str, int]]:
+    """Give the address of a server that calls ``serve`` with each connection, and closes it afterwards."""
+    with contextlib.ExitStack() as stack:
+        listener = listener or stack.enter_context(listening())
+        ending = threading.Event()
+
+        def accept() -> None:
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    if ending.is_set():
+                        return
+                    connection.settimeout(5)
+                    with contextlib.suppress(OSError):
+                        serve(connection)
+
+        thread = threading.Thread(target=accept, name="test-server")
+        thread.start()
+        name = listener.getsockname()
+        try:
+            yield name
+        finally:
+            ending.set()
+            with socket.socket(listener.family) as waker:
+                waker.connect(name)
+                thread.join(10)
+
+
+def head_of(connection: socket.socket) -> bytes:
+    """Read a request up to the end of its head."""
+    head = b""
+    while b"\r\n\r\n" not in head and (piece := connection.recv(65536)):
+        head += piece
+    return head
+
+
+def closed_port() -> int:
+    """Return a port that refuses: it was bound, and nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+    return port

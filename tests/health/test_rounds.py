@@ -1,0 +1,474 @@
+"""What runs when, what of it counts, and what is told: on a clock that the test moves."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from idkmesh.health.changes import MAX_NAMES
+from idkmesh.health.model import Refresh
+from idkmesh.health.rounds import NOT_BACK, OVERSTAY_SECONDS
+from idkmesh.health.snapshot import judged
+from tests.health.support import COULD_NOT_RUN, FAILED, OK, START, Game, dependency
+
+if TYPE_CHECKING:
+    from idkmesh.health.model import Dependency, Outcome
+    from idkmesh.health.rounds import Run
+
+CHANGED = "idkmesh.dependency.changed"
+
+
+def steps(game: Game) -> list[tuple[str | None, str, str]]:
+    return [(each.subject, each.facts["from"], each.facts["to"]) for each in game.take_told(CHANGED)]
+
+
+def started(**more: Any) -> tuple[Game, Run]:
+    """Return a game of one dependency, and its first run."""
+    game = Game(dependency(**more))
+    (run,) = game.turn()
+    return game, run
+
+
+# --- starting and readiness ------------------------------------------------------------------------------------------
+
+
+def test_startup_succeeds_with_a_database_that_is_down() -> None:
+    """HL-1.3, HL-5.2, HL-5.4: starting until each probe has run once, then told once, and never starting again."""
+    game = Game(dependency("a"), dependency("b", critical=False))
+    assert game.status() == "starting"
+    (first,) = game.turn()
+    game.end(first, FAILED)
+    assert game.status() == "starting"
+    (second,) = game.turn(0.5)
+    game.end(second, COULD_NOT_RUN)
+    assert game.status() == "not_ready"
+    (told,) = game.take_told("idkmesh.startup.succeeded")
+    assert told.facts == {"seconds": 0.5}
+    (readiness,) = game.take_told("idkmesh.readiness.changed")
+    assert readiness.facts == {
+        "from": "starting",
+        "to": "not_ready",
+        "failing": ["a"],
+        "failing_total": 1,
+        "warnings": ["b"],
+        "warnings_total": 1,
+    }
+    game.reload(dependency("new"))
+    assert game.status() == "not_ready"
+    assert game.take_told("idkmesh.startup.succeeded") == []
+
+
+def test_nothing_to_depend_on_is_ready_after_the_first_pass() -> None:
+    """HL-1.3, HL-5.2: before it the runner has not begun, and after it each of no probes has run."""
+    game = Game()
+    assert game.status() == "starting"
+    game.turn()
+    assert game.status() == "ready"
+    assert [change.what for change in game.told] == ["idkmesh.startup.succeeded", "idkmesh.readiness.changed"]
+
+
+def test_readiness_is_told_when_it_changes() -> None:
+    """HL-5.4, HL-5.5: each change once, with who stands against it; changes between ready and not ready are counted."""
+    game, run = started()
+    for outcome in (OK, OK, FAILED, FAILED, OK):
+        game.end(run, outcome)
+        (run,) = game.turn(1.0)
+    told = [(each.facts["from"], each.facts["to"]) for each in game.take_told("idkmesh.readiness.changed")]
+    assert told == [("starting", "ready"), ("ready", "not_ready"), ("not_ready", "ready")]
+    assert game.rounds.snapshot.transitions_total == 2
+    assert steps(game) == [("db", "unknown", "ok"), ("db", "ok", "failing"), ("db", "failing", "ok")]
+
+
+def test_a_noncritical_dependency_leaves_it_ready() -> None:
+    """HL-1.2: ready, with a warning that names it."""
+    game, run = started(critical=False)
+    game.end(run, FAILED)
+    readiness = game.rounds.snapshot.readiness
+    assert (readiness.status, readiness.failing, readiness.warnings) == ("ready", (), ("db",))
+    assert game.take_told(CHANGED)[0].facts == {
+        "from": "unknown",
+        "to": "failing",
+        "detail": "failed",
+        "critical": False,
+    }
+
+
+def test_a_change_lists_so_many_names() -> None:
+    """HL-5.4: an event has a bound, and a matrix may name a thousand: the first names, and how many there are."""
+    game = Game(*(dependency(f"d{number:03}") for number in range(200)), concurrency=200)
+    for run in game.turn(1.0):
+        game.end(run, FAILED)
+    (told,) = game.take_told("idkmesh.readiness.changed")
+    assert told.facts["failing"] == [f"d{number:03}" for number in range(MAX_NAMES)]
+    assert told.facts["failing_total"] == 200
+
+
+def test_a_critical_dependency_that_is_down_is_known() -> None:
+    """HL-5.4: down is failing by the last word; stale, not run and noncritical are not that."""
+    game, run = started()
+    other = Game(dependency(critical=False))
+    (noncritical,) = other.turn()
+    other.end(noncritical, FAILED)
+    assert (game.rounds.snapshot.critical_down, other.rounds.snapshot.critical_down) == (False, False)
+    game.end(run, FAILED)
+    assert game.rounds.snapshot.critical_down
+    game.turn(60.0)
+    assert not game.rounds.snapshot.critical_down
+
+
+def test_an_older_result_is_not_kept() -> None:
+    """HL-4.3: what is dropped stands in no history, and changes nothing; the probe runs on."""
+    game, run = started()
+    game.end(run, OK)
+    before = game.rounds.snapshot.records["db"]
+    (run,) = game.turn(1.0)
+    game.end(run, FAILED, began=START - 1)
+    after = game.rounds.snapshot.records["db"]
+    assert (after.state, after.history) == (before.state, before.history)
+    assert len(game.turn(1.0)) == 1
+
+
+# --- expiry ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_scheduler_that_has_died_is_noticed_by_readers() -> None:
+    """HL-1.4, HL-4.5: nobody looks at the verdicts any more; they expire all the same, and readiness with them."""
+    game, run = started()
+    game.end(run, OK)
+    snapshot = game.rounds.snapshot
+    assert snapshot.readiness_at(START + 2.4).status == "ready"
+    stale = snapshot.readiness_at(START + 2.5)
+    assert (stale.status, stale.failing) == ("not_ready", ("db",))
+
+
+def test_it_recovers_by_itself() -> None:
+    """HL-4.5, HL-5.4: after a stall the expiry is told once, and the next result brings the verdict back."""
+    game, run = started()
+    game.end(run, OK)
+    (run,) = game.turn(60.0)
+    assert steps(game) == [("db", "unknown", "ok"), ("db", "ok", "unknown")]
+    assert game.status() == "not_ready"
+    game.end(run, OK)
+    assert game.status() == "ready"
+    assert steps(game) == [("db", "unknown", "ok")]
+
+
+def test_an_expiry_is_told_with_its_reason() -> None:
+    """HL-4.5, HL-5.4: the pass at that instant tells, and it is an instant that the scheduler waits for."""
+    game, run = started(interval_ms=60_000, cache_ms=2500)
+    game.end(run, OK)
+    assert game.rounds.next_instant() == START + 2.5
+    assert game.turn(2.5) == []
+    assert game.take_told(CHANGED)[-1].facts["detail"] == "stale"
+    assert game.verdict() == "unknown"
+    assert game.rounds.next_instant() == START + 60.0
+
+
+def test_a_result_that_lives_until_the_next_leaves_no_gap() -> None:
+    """HL-4.3, HL-4.5: the shortest cache there may be, the slowest probe, no jitter: never unknown in between."""
+    game, run = started(timeout_ms=500, cache_ms=1500)
+    for _ in range(50):
+        game.turn(0.5)
+        game.end(run, OK)
+        (run,) = game.turn(0.5)
+    assert steps(game) == [("db", "unknown", "ok")]
+
+
+# --- overstaying -----------------------------------------------------------------------------------------------------
+
+
+def test_a_probe_that_does_not_come_back() -> None:
+    """HL-4.11: counted, failing, then unknown; not run again until it is back; its late word is not heard."""
+    game, run = started()
+    game.turn(0.5 + OVERSTAY_SECONDS - 0.01)
+    assert game.verdict() == "unknown"
+    game.turn(0.01)
+    assert game.verdict() == "failing"
+    snapshot = game.rounds.snapshot
+    assert (snapshot.stuck, snapshot.stuck_total, snapshot.records["db"].stuck) == (1, 1, True)
+    assert game.turn(1.0) == []
+    assert game.verdict() == "unknown"
+    assert game.rounds.snapshot.records["db"].history.entries[-1].result.detail == NOT_BACK
+    assert game.end(run, OK) is False
+    assert game.verdict() == "unknown"
+    assert game.rounds.snapshot.stuck == 0
+    (again,) = game.turn(1.0)
+    game.end(again, OK)
+    assert game.verdict() == "ok"
+    assert [each[2] for each in steps(game)] == ["failing", "unknown", "ok"]
+    assert game.rounds.snapshot.stuck_total == 1
+
+
+def test_a_success_after_its_timeout_is_none() -> None:
+    """HL-1.2, HL-4.1: readiness wants a success inside the timeout, whatever the probe says of it."""
+    game, run = started()
+    game.turn(0.501)
+    game.end(run, OK)
+    assert game.verdict() == "failing"
+    assert game.rounds.snapshot.records["db"].history.entries[-1].result.detail == "timeout"
+
+
+def test_stuck_probes_take_no_place() -> None:
+    """HL-4.4, HL-4.11: two places, two probes that hang for ever: the others run as if they were not there."""
+    hanging = [dependency(f"hang{number}") for number in range(2)]
+    game = Game(*hanging, *(dependency(f"good{number}") for number in range(3)), concurrency=2)
+    runs = game.turn(1.0)
+    assert [run.name for run in runs] == ["hang0", "hang1"]
+    assert game.turn(0.4) == []
+    (first, second) = game.turn(1.2)
+    assert {first.name, second.name} == {"good0", "good1"}
+    game.end(first)
+    (third,) = game.turn()
+    assert third.name == "good2"
+    assert game.rounds.snapshot.stuck == 2
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+def on_request(**more: Any) -> tuple[Game, Run]:
+    return started(refresh=Refresh.REQUEST, cache_ms=300, **more)
+
+
+def test_asked_for_it_runs_once_for_all() -> None:
+    """HL-4.6: a result that has expired starts one run, for all who ask; not sooner than an interval after the last."""
+    game, run = on_request()
+    game.end(run, OK)
+    assert game.turn(0.3) == []
+    assert game.verdict() == "unknown"
+    game.rounds.ask_all(game.clock.moment())
+    assert game.turn(0.6) == []
+    game.clock.now += 0.1
+    for _ in range(200):
+        game.rounds.ask_all(game.clock.moment())
+        game.rounds.ask("db", game.clock.moment())
+    (run,) = game.turn()
+    for _ in range(200):
+        game.rounds.ask_all(game.clock.moment())
+    assert game.turn(0.1) == []
+    game.end(run, OK)
+    assert game.verdict() == "ok"
+    assert game.turn(500.0) == []
+
+
+def test_when_asking_would_help_is_known() -> None:
+    """HL-4.6, HL-5.1: the snapshot says from when on a run would begin, so that asking costs nothing until then."""
+    game, run = on_request()
+    assert game.rounds.snapshot.ask_after == float("inf")
+    game.end(run, OK)
+    assert game.rounds.snapshot.ask_after == START + 1.0
+    game.rounds.ask_all(game.clock.moment())
+    assert game.turn(0.999) == []
+    game.clock.now = START + 1.0
+    game.rounds.ask_all(game.clock.moment())
+    assert len(game.turn()) == 1
+    assert game.rounds.snapshot.ask_after == float("inf")
+
+
+def test_a_fresh_result_is_not_asked_for_again() -> None:
+    """HL-4.6: a request that finds the result alive starts nothing, however long ago the last run was."""
+    game, run = started(refresh=Refresh.REQUEST, cache_ms=5000)
+    game.end(run, OK)
+    game.clock.now += 4.9
+    game.rounds.ask("db", game.clock.moment())
+    assert game.turn() == []
+    game.clock.now += 0.1
+    game.rounds.ask("db", game.clock.moment())
+    assert len(game.turn()) == 1
+
+
+def test_nobody_asks_for_what_is_scheduled() -> None:
+    """HL-4.6: with refresh by schedule a request starts nothing; a name that is not there neither."""
+    game, run = started(cache_ms=300)
+    game.end(run, OK)
+    game.clock.now += 0.5
+    game.rounds.ask_all(game.clock.moment())
+    game.rounds.ask("nobody", game.clock.moment())
+    assert game.turn() == []
+
+
+# --- another matrix --------------------------------------------------------------------------------------------------
+
+
+def test_an_unchanged_declaration_keeps_its_state() -> None:
+    """HL-3.5, HL-5.4: state, history, probe and rhythm stay; what is new or otherwise begins anew; it is told."""
+    game = Game(dependency("kept"), dependency("otherwise"), dependency("gone"))
+    for run in game.turn(1.0):
+        game.end(run)
+    before = game.rounds.snapshot.records
+    game.reload(dependency("new"), dependency("kept"), dependency("otherwise", timeout_ms=400))
+    after = game.rounds.snapshot.records
+    assert list(after) == ["new", "kept", "otherwise"]
+    assert after["kept"] is before["kept"]
+    assert game.verdict("otherwise") == game.verdict("new") == "unknown"
+    assert game.rounds.snapshot.readiness.failing == ("new", "otherwise")
+    (told,) = game.take_told("idkmesh.matrix.reloaded")
+    assert told.facts == {"dependencies": 3, "kept": 1, "changed": 1, "added": 1, "removed": 1}
+    assert {run.name for run in game.turn(0.5)} == {"new", "otherwise"}
+    assert {run.name for run in game.turn(0.5)} == {"kept"}
+
+
+def test_a_run_of_a_declaration_that_is_gone_says_nothing() -> None:
+    """HL-3.5, HL-4.3: it comes back to nobody, also where another declaration has its name."""
+    game, old = started()
+    game.reload(dependency(timeout_ms=400))
+    (new,) = game.turn()
+    assert game.end(old, FAILED) is True
+    assert game.verdict() == "unknown"
+    game.end(new, OK)
+    assert game.verdict() == "ok"
+    game.reload()
+    assert game.turn(10.0) == []
+    assert dict(game.rounds.snapshot.records) == {}
+    assert game.status() == "ready"
+
+
+def test_a_stuck_run_of_a_declaration_that_is_gone_is_counted() -> None:
+    """HL-4.11: its thread is away all the same."""
+    game, old = started()
+    game.reload()
+    game.turn(10.0)
+    assert (game.rounds.snapshot.stuck, game.rounds.snapshot.stuck_total) == (1, 1)
+    assert game.end(old) is False
+    assert (game.rounds.snapshot.stuck, game.rounds.snapshot.stuck_total) == (0, 1)
+
+
+# --- all together ----------------------------------------------------------------------------------------------------
+
+
+def test_wall_clock_steps_change_nothing() -> None:
+    """HL-4.3, HL-4.5: the wall clock goes an hour forward and back, and the same runs begin and the same is told."""
+
+    def play(*wall_steps: float) -> tuple[list[float], list[object], list[object]]:
+        game, run = started(failure_threshold=2)
+        began = [run.began]
+        for number in range(30):
+            game.clock.wall_step = wall_steps[number % len(wall_steps)]
+            game.end(run, FAILED if number % 7 > 4 else OK)
+            (run,) = game.turn(1.0)
+            began.append(run.began)
+        told = [(each.what, each.subject, each.facts) for each in game.told]
+        labels = [entry.time for entry in game.rounds.snapshot.records["db"].history.entries]
+        return began, list(told), list(labels)
+
+    still, stepped = play(0.0), play(3600.0, -3600.0, 0.0)
+    assert still[:2] == stepped[:2]
+    assert still[2] != stepped[2]
+
+
+def test_a_thousand_dependencies_keep_their_time() -> None:
+    """HL-4.3, HL-4.4: a thousand that answer within a tenth of a second, sixteen at once: each is asked in its turn."""
+    game = Game(*(dependency(f"d{number}", interval_ms=10_000, cache_ms=20_000) for number in range(1000)))
+    ran: dict[str, int] = {}
+    out: list[Run] = []
+    for _ in range(270):
+        for run in out:
+            game.end(run)
+        out = game.turn(0.1)
+        assert len(out) <= 16
+        for run in out:
+            ran[run.name] = ran.get(run.name, 0) + 1
+    assert len(ran) == 1000
+    assert set(ran.values()) <= {2, 3, 4, 5}
+    assert game.status() == "ready"
+    assert len(steps(game)) == 1000
+
+
+class Anything(RuleBasedStateMachine):
+    """Whatever probes do and whenever it is looked: the promises that hold at every instant."""
+
+    @initialize(seed=st.integers(0, 1000), concurrency=st.integers(1, 3))
+    def begin(self, seed: int, concurrency: int) -> None:
+        self.game = Game(*self.declared("abc", 500), concurrency=concurrency)
+        self.game.rounds._random = random.Random(seed).random
+        self.concurrency = concurrency
+        self.turned = False
+        self.out: list[Run] = []
+        self.began: dict[object, float] = {}
+
+    def declared(self, names: str, timeout: int) -> list[Dependency]:
+        return [
+            dependency(
+                name,
+                critical=name != "b",
+                timeout_ms=timeout,
+                refresh=Refresh.REQUEST if name == "c" else Refresh.SCHEDULE,
+            )
+            for name in names
+        ]
+
+    @rule(after=st.sampled_from([0.0, 0.01, 0.3, 0.9, 1.0, 1.7, 30.0]))
+    def turn(self, after: float) -> None:
+        self.turned = True
+        for run in self.game.turn(after):
+            assert not any(other.dependency is run.dependency for other in self.out), "two runs of one probe at once"
+            last = self.began.get(id(run.dependency))
+            assert last is None or run.began - last >= 0.8 - 1e-9, "a run follows close upon another"
+            self.began[id(run.dependency)] = run.began
+            self.out.append(run)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data(), outcome=st.sampled_from([OK, FAILED, COULD_NOT_RUN]))
+    def end(self, data: st.DataObject, outcome: Outcome) -> None:
+        run = data.draw(st.sampled_from(self.out))
+        self.out.remove(run)
+        record = self.game.rounds.snapshot.records.get(run.name)
+        late = self.game.clock.now - run.began
+        awaited = self.game.end(run, outcome)
+        if not awaited and record is not None:
+            assert self.game.rounds.snapshot.records[run.name].state == record.state, "a late result has overwritten"
+            assert late >= run.timeout + OVERSTAY_SECONDS
+
+    @rule()
+    def ask(self) -> None:
+        self.game.rounds.ask_all(self.game.clock.moment())
+
+    @rule(names=st.sampled_from(["abc", "ab", "c", ""]), timeout=st.sampled_from([500, 500, 400]))
+    def reload(self, names: str, timeout: int) -> None:
+        self.game.reload(*self.declared(names, timeout))
+
+    @invariant()
+    def bounded(self) -> None:
+        now = self.game.clock.now
+        assert sum(run.given_up_at > now for run in self.out) <= self.concurrency
+
+    @invariant()
+    def what_is_stored_is_what_is_so(self) -> None:
+        snapshot, now = self.game.rounds.snapshot, self.game.clock.now
+        if self.turned:
+            assert snapshot.readiness_at(now) == judged(snapshot.records.values(), now, started=snapshot.started)
+        assert all(change.facts["from"] != change.facts["to"] for change in self.game.told if "from" in change.facts)
+
+
+TestAnything = Anything.TestCase
+TestAnything.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_somebody_has_to_run() -> None:
+    """HL-4.4: a bound of none is refused."""
+    with pytest.raises(ValueError, match="concurrency"):
+        Game(concurrency=0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_nothing_to_do_is_waited_for(concurrency: int) -> None:
+    """HL-4.3: with every place taken, what is due is no reason to look again: the next instant lies ahead."""
+    game = Game(*(dependency(f"d{number}", interval_ms=10_000) for number in range(20)), concurrency=concurrency)
+    game.turn(1.0)
+    assert game.rounds.next_instant() > game.clock.now
+
+
+@given(st.lists(st.sampled_from("SF"), min_size=1, max_size=40), st.integers(1, 3), st.integers(1, 3))
+def test_told_and_shown_agree(words: list[str], failure: int, success: int) -> None:
+    """HL-4.7, HL-5.4: the changes that were told lead to the verdict that is shown, and readiness to its own."""
+    game, run = started(failure_threshold=failure, success_threshold=success)
+    for word in words:
+        game.end(run, OK if word == "S" else FAILED)
+        (run,) = game.turn(1.0)
+    assert steps(game)[-1][2] == game.verdict()
+    assert game.take_told("idkmesh.readiness.changed")[-1].facts["to"] == game.status()
