@@ -1,0 +1,72 @@
+"""What a rule is, and what it finds."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Severity(enum.Enum):
+    """How much a finding weighs. Only an error decides the exit code."""
+
+    ERROR = "error"
+    """It does harm, or the platform refuses it."""
+    WARNING = "warning"
+    """It does harm under load, at a start or in an outage."""
+    NOTE = "note"
+    """It works, and there is a better way."""
+
+
+class Place(NamedTuple):
+    """Where something stands: line and column, both counted from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row of the table of rules. The texts are whole sentences; ``why`` says what goes wrong otherwise."""
+
+    id: str
+    severity: Severity
+    title: str
+    why: str
+    mend: str
+
+    @property
+    def anchor(self) -> str:
+        """Where the rule's documentation stands, relative to the repository."""
+        return f"docs/reference/inspection.md#{self.id.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A rule is met: where, and what was seen there. ``mend`` replaces the rule's own where it can say more."""
+
+    place: Place
+    reason: str
+    mend: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one rule says of one place. ``object`` is for people: ``Deployment/cart, container server``."""
+
+    rule: Rule
+    file: str
+    place: Place
+    object: str
+    reason: str
+    mend: str
+
+    @property
+    def severity(self) -> Severity:
+        """The rule's severity."""
+        return self.rule.severity
+
+
+def found(rule: Rule, file: str, subject: str, met: Met) -> Finding:
+    """Return the finding that a rule that is met makes in a file. ``subject`` is the object's name."""
+    return Finding(rule=rule, file=file, place=met.place, object=subject, reason=met.reason, mend=met.mend or rule.mend)

@@ -1,0 +1,3 @@
+from tests.inspection.support import loader
+
+__all__ = ["loader"]
