@@ -10,13 +10,25 @@ __version__ = "0.1.0"
 __all__ = [
     "BoundedHTTPServer",
     "BoundedWSGIServer",
+    "ProbeMatrix",
     "RequestLimiter",
     "ServiceLimits",
+    "Watchdog",
     "serve_until_signal",
     "use_short_switch_interval",
 ]
 
+_MODULES = {
+    "ProbeMatrix": "health.model",
+    "RequestLimiter": "service_runtime",
+    "ServiceLimits": "service_runtime",
+    "Watchdog": "health.watchdog",
+}
+"""Where a name stands that is not the server's."""
+
 if TYPE_CHECKING:
+    from idkmesh.health.model import ProbeMatrix
+    from idkmesh.health.watchdog import Watchdog
     from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, serve_until_signal, use_short_switch_interval
     from idkmesh.service_runtime import RequestLimiter, ServiceLimits
 
@@ -25,5 +37,4 @@ def __getattr__(name: str) -> object:
     """Import the public library when it is used: ``idkmesh --help`` needs none of it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "service_runtime" if name in {"RequestLimiter", "ServiceLimits"} else "httpd"
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'httpd')}"), name)

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 TOWER_PORT: Final = 8765
 SERVE_PORT: Final = 8000
 LISTED_EVENTS: Final = 50
+INSPECTION_FORMATS: Final = ("text", "json", "sarif")
+MANIFEST_FORMATS: Final = ("kubernetes", "compose", "systemd")
+PROBE_KINDS: Final = {
+    "ready": "may it get traffic? (default)",
+    "live": "does it make progress?",
+    "startup": "has it started?",
+}
+HEALTHCHECK_SECONDS: Final = 5.0
+_SECONDS: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?")
+_MAX_HEALTHCHECK_SECONDS: Final = 300
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,6}")
 _MAX_PORT: Final = 65_535
@@ -65,7 +75,11 @@ def build_parser() -> argparse.ArgumentParser:
     _add_control_tower(commands)
     _add_serve(commands)
     _add_inspect_request(commands)
+    _add_inspect(commands)
     _add_events(commands)
+    _add_healthcheck(commands)
+    _add_probes(commands)
+    _add_rehearse(commands)
     return parser
 
 
@@ -122,6 +136,21 @@ def _add_inspect_request(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command=_inspect_request)
 
 
+def _add_inspect(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "inspect",
+        help="judge the probes that manifests and matrices declare",
+        description="Judge the probes that probe matrices, Kubernetes manifests and Compose files declare. Files that "
+        "are given together belong together: a Service in one selects the pods of another.",
+        epilog="exit codes: 0 no errors, 1 errors found, 2 wrong usage or a FILE cannot be read, 3 a FILE of which "
+        "nothing can be told: a template, or of no kind that is known",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a YAML file; - is standard input")
+    parser.add_argument("--format", choices=INSPECTION_FORMATS, default="text", help="default: %(default)s")
+    parser.add_argument("--matrix", metavar="FILE", help="hold the manifests against this probe matrix")
+    parser.set_defaults(command=_inspect)
+
+
 def _add_events(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "events",
@@ -146,6 +175,88 @@ def _add_events(commands: argparse._SubParsersAction[_Parser]) -> None:
         _add_store(action)
         action.set_defaults(command=_events, limit=None)
     listing.set_defaults(limit=LISTED_EVENTS)
+
+
+def _add_healthcheck(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "healthcheck",
+        help="ask a service's probe path, for Docker's HEALTHCHECK",
+        description="Ask a probe path once, print what it says in a line, and tell by the exit code. No proxy is used "
+        "and no redirect followed.",
+        epilog="exit codes: 0 yes, 1 no, nobody listens or timed out, 2 wrong usage, 3 could not tell: no such host, "
+        "or not the answer of a probe path",
+    )
+    kinds = parser.add_mutually_exclusive_group()
+    for name, text in PROBE_KINDS.items():
+        kinds.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=text)
+    text = "for the whole check, the name look-up included (default: %(default)g)"
+    parser.add_argument("--timeout", type=_seconds, default=HEALTHCHECK_SECONDS, metavar="SECONDS", help=text)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--port", type=_port, default=TOWER_PORT, help="the port on 127.0.0.1 (default: %(default)s)")
+    where.add_argument("url", metavar="URL", nargs="?", help="an origin, or the URL of a probe path with its path")
+    parser.set_defaults(command=_healthcheck)
+
+
+def _add_probes(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "probes",
+        help="try the probes of a matrix, or print what an orchestrator is to be told",
+        description="Try the probes of a probe matrix, or print the stanza of an orchestrator that fits it.",
+    )
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    running = actions.add_parser(
+        "run",
+        help="run each probe once, and print what came of it",
+        epilog="exit codes: 0 every critical one is ok, 1 a critical one is not, 2 wrong usage or a bad file, "
+        "3 a critical one could not be run",
+    )
+    running.add_argument("--json", action="store_true", help="print a JSON document")
+    running.set_defaults(command=_probes_run)
+    writing = actions.add_parser(
+        "manifest",
+        help="print the stanza for an orchestrator that fits the matrix",
+        epilog="exit codes: 0 printed, 2 wrong usage or a bad file",
+    )
+    writing.add_argument("--format", choices=MANIFEST_FORMATS, required=True, help="for whom")
+    writing.add_argument("--port", type=_port, default=TOWER_PORT, help="of the probe paths (default: %(default)s)")
+    writing.add_argument("--host", default="127.0.0.1", help="of the probe paths, from within (default: %(default)s)")
+    writing.set_defaults(command=_probes_manifest)
+    for action in (running, writing):
+        action.add_argument("matrix", metavar="MATRIX", help="a probe matrix")
+
+
+def _add_rehearse(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "rehearse",
+        help="run a service under a local orchestrator, with failing dependencies",
+        description="Start COMMAND, put a proxy before each TCP and HTTP dependency of the matrix, ask the target's "
+        "/startupz, /livez and /readyz as a kubelet does, and say whether the contract of the probes holds. A time is "
+        "500ms, 1.5s or 2m, counted from the start. In the target and in COMMAND, {port} is a free port.",
+        epilog="exit codes: 0 the contract held, 1 it did not, 2 wrong usage or a bad file, 3 could not tell",
+    )
+    parser.add_argument("--matrix", metavar="FILE", required=True, help="the probe matrix of the service")
+    parser.add_argument("--target", metavar="URL", required=True, help="where the service answers, http://HOST:PORT")
+    parser.add_argument(
+        "--scenario", metavar="NAME", help="one of the packaged scenarios, in place of faults of one's own"
+    )
+    failing = "have a dependency refuse connections; NAME=cut@ resets them, NAME=blackhole@ answers nothing"
+    parser.add_argument("--fail", metavar="NAME@5s..20s", action="append", default=[], help=failing)
+    slowing = "delay what a dependency answers, by twice its timeout or, with NAME=800ms@, by that"
+    parser.add_argument("--slow", metavar="NAME@5s..20s", action="append", default=[], help=slowing)
+    wedging = "stop the service's processes (SIGSTOP)"
+    parser.add_argument("--wedge", metavar="30s..45s", action="append", default=[], help=wedging)
+    rolling = "have a second instance take the place of the first; needs {port}"
+    parser.add_argument("--roll", metavar="10s", action="append", default=[], help=rolling)
+    parser.add_argument("--for", metavar="60s", dest="seconds", help="how long (default: 60s)")
+    parser.add_argument("--grace", metavar="5s", help="between TERM and KILL (default: 5s, or the scenario's)")
+    parser.add_argument("--backoff", metavar="1s", help="the first back-off (default: 1s, or the scenario's)")
+    parser.add_argument("--output", metavar="FILE", help="append what COMMAND prints to FILE (default: standard error)")
+    parser.add_argument("--ascii", action="store_true", help="draw with ASCII alone")
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON document; the timeline goes to standard error"
+    )
+    parser.add_argument("argv", metavar="-- COMMAND", nargs="+", help="the service, with its arguments")
+    parser.set_defaults(command=_rehearse)
 
 
 def add_event_flags(parser: argparse.ArgumentParser) -> None:
@@ -190,6 +301,13 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _seconds(text: str) -> float:
+    if not _SECONDS.fullmatch(text) or not 0 < float(text) <= _MAX_HEALTHCHECK_SECONDS:
+        allowed = f"a number of seconds above 0 and up to {_MAX_HEALTHCHECK_SECONDS}"
+        raise argparse.ArgumentTypeError(f"{text!r} is refused, it must be {allowed}")
+    return float(text)
+
+
 def _limit_flags(arguments: argparse.Namespace) -> dict[str, str | None]:
     return {setting.name: getattr(arguments, setting.name) for setting in SETTINGS}
 
@@ -224,6 +342,12 @@ def _inspect_request(arguments: argparse.Namespace) -> int:
     return inspect_request_file(arguments.file)
 
 
+def _inspect(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import inspect_files
+
+    return inspect_files(arguments.files, arguments.matrix, arguments.format)
+
+
 def event_flags(arguments: argparse.Namespace) -> dict[str, str | None]:
     """Return what :func:`add_event_flags` has taken, by the names of the settings."""
     return {name: getattr(arguments, name) for name in ("store", *(setting.name for setting in RETENTION_SETTINGS))}
@@ -239,3 +363,29 @@ def _events(arguments: argparse.Namespace) -> int:
         limit=arguments.limit,
         as_json=arguments.json,
     )
+
+
+def _healthcheck(arguments: argparse.Namespace) -> int:
+    from idkmesh.healthcheck_command import healthcheck
+
+    url = arguments.url or f"http://127.0.0.1:{arguments.port}"
+    return healthcheck(url, arguments.kind, arguments.timeout)
+
+
+def _probes_run(arguments: argparse.Namespace) -> int:
+    from idkmesh.probes_command import run_probes
+
+    return run_probes(arguments.matrix, as_json=arguments.json)
+
+
+def _probes_manifest(arguments: argparse.Namespace) -> int:
+    from idkmesh.probes_command import print_manifest
+
+    return print_manifest(arguments.matrix, arguments.format, arguments.port, arguments.host)
+
+
+def _rehearse(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import rehearse
+
+    given = {name: value for name, value in vars(arguments).items() if name != "command"}
+    return rehearse(given)

@@ -15,7 +15,8 @@ from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
 STORE_VARIABLE: Final = "IDKMESH_STORE"
@@ -89,6 +90,13 @@ def inspect_request_file(file: str) -> int:
     return 0 if document["verdict"] == "accepted" else EXIT_FAILED
 
 
+def inspect_files(files: Sequence[str], matrix: str | None, output: str) -> int:
+    """Print what the rules find in declarations of probes, and return the exit code."""
+    from idkmesh.inspect_command import inspect_files as run
+
+    return run(files, matrix, output)
+
+
 def list_events(
     store: str | None, filters: Mapping[str, str | None], *, after: str | None, limit: int | None, as_json: bool
 ) -> int:
@@ -98,6 +106,14 @@ def list_events(
     wanted = {name: value for name, value in filters.items() if value is not None}
     query = Query(store=store_path(store, os.environ), wanted=wanted, after=after, as_json=as_json)
     return follow_events(query) if limit is None else print_events(query, limit)
+
+
+def rehearse(flags: Mapping[str, Any]) -> int:
+    """Rehearse a service under a local orchestrator and return the exit code (HL-8.7). ``flags`` are by name."""
+    from idkmesh.rehearse_command import Request
+    from idkmesh.rehearse_command import rehearse as run
+
+    return run(Request(**flags))
 
 
 def store_path(flag: str | None, environ: Mapping[str, str]) -> Path:

@@ -66,7 +66,7 @@ class ControlTowerServer(BoundedHTTPServer):
             if hasattr(self, "_feed"):  # it opens first, and the address may be taken
                 self._feed.close()
             raise
-        self._core.observer = self._feed.observe
+        self.tell(self._feed.observe)
         self._tell_of_start()
 
     def _make_application(self) -> Application:

@@ -13,6 +13,7 @@ import secrets
 import socket
 import ssl
 import sys
+import time
 import traceback
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from pathlib import Path
@@ -148,7 +149,30 @@ def run(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:
     """Serve until a signal, drain, and return the exit code. The log goes to standard error, line by line."""
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     use_short_switch_interval()
+    if os.environ.get("NOTIFY_SOCKET"):
+        _tell_supervisor(server)
     return serve_until_signal(server, signals)
+
+
+def _tell_supervisor(server: BoundedHTTPServer) -> None:
+    """Tell systemd that the service is ready, that its loop goes round, and when it drains (HL-2.4)."""
+    from idkmesh.health.notify import Notifier
+
+    notifier = Notifier.from_environ(os.environ)
+    actions = server.service_actions
+
+    def act() -> None:
+        """Do this at each pass of the loop, which takes half a second at most."""
+        actions()
+        notifier.beat(time.monotonic(), ())
+
+    def happened(what: str, _facts: object) -> None:
+        if what == "drain.started":
+            notifier.stopping()
+
+    server.service_actions = act  # type: ignore[method-assign]
+    server.tell(happened)
+    notifier.ready()
 
 
 def _bind(

@@ -110,7 +110,7 @@ def test_version_and_help() -> None:
     assert idkmesh("--version") == (0, f"idkmesh {__version__}\n", "")
     code, text, errors = idkmesh("--help")
     assert (code, errors) == (0, "")
-    for name in ("control-tower", "serve", "inspect-request", "events"):
+    for name in ("control-tower", "serve", "inspect-request", "inspect", "events", "healthcheck", "probes"):
         assert name in text
         assert idkmesh(name, "--help")[0] == 0
 

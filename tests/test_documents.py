@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -85,8 +86,44 @@ def test_python_blocks_of_the_readme(number: int, tmp_path: Path) -> None:
     port = free_port()
     program = tmp_path / "program.py"
     program.write_text(source.replace("8000", str(port)), encoding="utf-8")
+    shutil.copy(ROOT / "examples" / "probe-matrix.yaml", tmp_path)
     with running([sys.executable, str(program)], tmp_path):
         assert answer(port).status == 200
+
+
+def test_the_probe_paths_of_a_flask_application(tmp_path: Path) -> None:
+    """HL-6.1: the README's Flask program answers the probe paths, and its own page as before."""
+    (source,) = (block for block in blocks("python") if "HealthMiddleware" in block)
+    port = free_port()
+    (tmp_path / "program.py").write_text(source.replace("8000", str(port)), encoding="utf-8")
+    shutil.copy(ROOT / "examples" / "probe-matrix.yaml", tmp_path)
+    with running([sys.executable, "program.py"], tmp_path):
+        assert answer(port, "/livez").status == 200
+        assert answer(port, "/readyz").status == 503  # the example's database is not here
+        assert answer(port, "/").status == 200
+
+
+def test_asking_a_probe_path() -> None:
+    """HL-6.2: the README's command asks the control tower, and says yes once it is ready."""
+    (command,) = (block for block in blocks("sh") if block.startswith("idkmesh healthcheck"))
+    port = free_port()
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    with running([sys.executable, "-m", "idkmesh", "control-tower", "--port", str(port)]):
+        assert answer(port, "/readyz").status == 200
+        shell = command.replace("8765", str(port)).replace("idkmesh", f"{shlex.quote(sys.executable)} -m idkmesh", 1)
+        done = subprocess.run(shell, shell=True, env=environ, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")
+
+
+def test_printing_a_stanza() -> None:
+    """HL-6.3: the README's commands take the example's matrix: what they name is there."""
+    (block,) = (block for block in blocks("sh") if "probes run" in block)
+    for line in block.splitlines():
+        command = [sys.executable, "-m", *line.split()]
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=WAIT)
+        assert done.returncode in {0, 1, 3}  # the example's database is not here
+        assert done.stdout
+        assert done.stderr == ""
 
 
 def test_run_without_arguments_serves_something_to_see(tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ LAYERS = (
     ("idkmesh.control_tower", "idkmesh.control_tower_ui", "idkmesh.adapter", "idkmesh.router"),
     ("idkmesh.cli", "idkmesh.commands"),
 )
-WITHOUT_SERVER = ("idkmesh.events", "idkmesh.health", "idkmesh.workloads", "idkmesh.topology", "idkmesh.inspection")
+WITHOUT_SERVER = (
+    *("idkmesh.events", "idkmesh.health", "idkmesh.rehearsal"),
+    *("idkmesh.workloads", "idkmesh.topology", "idkmesh.inspection"),
+)
 STANDARD_LIBRARY_ALONE = ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.httpd")
 
 
@@ -63,7 +66,7 @@ def test_layers() -> None:
 
 
 def test_systems_run_without_the_server() -> None:
-    """Rule: events, health, workloads, topology and inspection never import httpd, so each runs alone."""
+    """Rule: events, health, rehearsal, workloads, topology and inspection never import httpd, so each runs alone."""
     bound = [
         (module, name)
         for module, names in modules().items()

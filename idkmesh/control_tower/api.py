@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from idkmesh.health.answers import MODE
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.service_runtime import limits_document, usage_document
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from idkmesh.events.state import RecorderState
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
 
 SCHEMA_VERSION: Final = "0.1"
-MODE: Final = "local"
-"""The profile of this service: one machine, one session token, read-only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,21 +95,6 @@ def events_document(state: RecorderState) -> dict[str, Any]:
         "dropped_total": state.dropped_total,
         "failing": state.failing,
         "warning": state.warning,
-    }
-
-
-def probe_document(
-    identity: ServiceIdentity, status: str, failing: Sequence[str] = (), warnings: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return what readiness and startup answer (CT-4.3). ``failing`` and ``warnings`` are names of checks."""
-    return {
-        "status": status,
-        "failing": list(failing),
-        "warnings": list(warnings),
-        "service": identity.service,
-        "service_version": identity.service_version,
-        "mode": MODE,
-        "api_version": identity.api_version,
     }
 
 

@@ -67,12 +67,18 @@ STATIC_TYPES: Final[Mapping[str, str]] = {
 
 SCHEMA_NAMES: Final = (
     "control-tower-status.json",
+    "dependency-list.json",
+    "dependency.json",
     "error.json",
     "event-list.json",
     "event.json",
     "http-request-inspection.json",
+    "inspection.json",
+    "probe-matrix.json",
+    "probe-run.json",
     "probe.json",
     "problem.json",
+    "rehearsal.json",
 )
 """Every published schema."""
 

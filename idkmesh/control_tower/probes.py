@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.control_tower.api import probe_document
+from idkmesh.health.answers import probe_document
 from idkmesh.httpd.refusals import DENIED
 from idkmesh.httpd.responses import Response, json_body
 from idkmesh.service_runtime import Denial

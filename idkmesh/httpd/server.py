@@ -32,7 +32,7 @@ from idkmesh.httpd.wsgi import WSGIRunner
 from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
     from wsgiref.types import WSGIApplication
 
@@ -134,6 +134,20 @@ class BoundedHTTPServer(ThreadingHTTPServer):
     def refusals(self) -> dict[str, int]:
         """Return how often each error code was answered since the start."""
         return self._core.refusals_by_code()
+
+    def tell(self, observer: Callable[[str, Mapping[str, object]], None]) -> None:
+        """Tell `observer` of crossings and drains as they happen, beside who is told already.
+
+        It gets a name (``overload.began``, ``drain.started``, ...) and facts, on the front's thread: it must not wait.
+        """
+        before = self._core.observer
+
+        def both(what: str, facts: Mapping[str, object]) -> None:
+            if before is not None:
+                before(what, facts)
+            observer(what, facts)
+
+        self._core.observer = both
 
     def log_line(self, line: str) -> None:
         """Log one line with the server's own, without waiting for whoever reads them (HS-13.1)."""

@@ -6,8 +6,11 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
+
 from idkmesh.events.retention import RETENTION_SETTINGS
 from idkmesh.httpd.errors import ERROR_CODES
+from idkmesh.inspection.catalogue import FAMILIES, RULES
 from idkmesh.service_runtime import (
     MAX_HEADER_LINE_BYTES,
     MAX_REQUEST_LINE_BYTES,
@@ -17,8 +20,16 @@ from idkmesh.service_runtime import (
 
 if TYPE_CHECKING:
     from idkmesh.httpd.errors import ErrorCode
+    from idkmesh.inspection.findings import Rule
     from idkmesh.service_runtime import Setting
 
+EXAMPLE_PARTS = {
+    "file": "A file, before",
+    "pod": "In a pod's spec, before",
+    "container": "In a container, before",
+    "services": "Under `services`, before",
+    "matrix": "In a matrix, before",
+}
 DIRECTORY = Path(__file__).parents[2] / "docs" / "reference"
 
 
@@ -109,7 +120,60 @@ A code keeps its name and status. It stands in `error.code` of the envelope, wit
 {sections}"""
 
 
-PAGES = {"settings.md": settings_page, "errors.md": errors_page}
+def inspection_section(rule: Rule, example: dict[str, str]) -> str:
+    """Return the section about one rule of the inspection, with its example before and after."""
+    return f"""<a id="{rule.id.lower()}"></a>
+
+### {rule.id}: {rule.title}
+
+{paragraph(f"**{rule.severity.value.capitalize()}.** {rule.why}")}
+
+{paragraph(f"What to do: {rule.mend}")}
+
+{EXAMPLE_PARTS[example["in"]]}:
+
+```yaml
+{example["before"].rstrip()}
+```
+
+After:
+
+```yaml
+{example["after"].rstrip()}
+```
+"""
+
+
+def inspection_page() -> str:
+    """Return ``inspection.md``, from the table of rules and the file of examples beside the page."""
+    examples = yaml.safe_load((DIRECTORY / "inspection-examples.yaml").read_text(encoding="utf-8"))
+    families = "\n".join(
+        f"## {name}\n\n" + "\n".join(inspection_section(rule, examples[rule.id]) for rule in rules)
+        for name, rules in FAMILIES.items()
+    )
+    listed = "\n".join(
+        f"| [{rule.id}](#{rule.id.lower()}) | {rule.severity.value} | {rule.title} |" for rule in RULES.values()
+    )
+    return f"""# Rules of `idkmesh inspect`
+
+Made by `scripts/reference` from the tables in `idkmesh/inspection/rules_*.py` and from `inspection-examples.yaml`;
+change it there. A rule keeps its id and its meaning.
+
+An error does harm, or the platform refuses the file. A warning does harm under load, at a start or in an outage. A note
+works, and there is a better way. Only an error makes the exit code 1.
+
+Containers of the examples have `ports: [{{name: http, containerPort: 8080}}]` and stand in a Deployment. Examples of a
+matrix leave out what `base` in `inspection-examples.yaml` says, and so do those of PB410 and PB411, which are held
+against it.
+
+| rule | severity | |
+|---|---|---|
+{listed}
+
+{families}"""
+
+
+PAGES = {"settings.md": settings_page, "errors.md": errors_page, "inspection.md": inspection_page}
 
 
 def main() -> None:

@@ -15,11 +15,12 @@ import openapi_spec_validator
 import pytest
 
 from idkmesh.control_tower import assets
-from idkmesh.control_tower.api import Lifetime, Records, probe_document, status_document, utc_text
+from idkmesh.control_tower.api import Lifetime, Records, status_document, utc_text
 from idkmesh.control_tower.endpoints import control_tower_table
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import ProbeState
 from idkmesh.events.state import RecorderState
+from idkmesh.health.answers import probe_document
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits, Refusal
