@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from types import TracebackType
 
@@ -282,6 +282,26 @@ def parse_setting(setting: Setting, text: str, source: str) -> float:
     return setting.checked(setting.kind(text) if readable else text, source)
 
 
+def given_settings(
+    settings: Iterable[Setting], environ: Mapping[str, str], overrides: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return what flags (``overrides``, by setting name) and variables give to ``settings``; flags win (HS-2.1).
+
+    A flag's value is its text or already a number, None where it was not given. Raises :class:`SettingError` that names
+    the flag or variable.
+    """
+    values: dict[str, Any] = {}
+    for setting in settings:
+        given = overrides.get(setting.name)
+        if isinstance(given, str):
+            values[setting.name] = parse_setting(setting, given, setting.flag)
+        elif given is not None:
+            values[setting.name] = given
+        elif setting.env in environ:
+            values[setting.name] = parse_setting(setting, environ[setting.env], setting.env)
+    return values
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
     """The limits of one server, each within the range that :data:`SETTINGS` gives it.
@@ -332,13 +352,7 @@ class ServiceLimits:
         flag was not given. Raises :class:`SettingError` that names the flag or variable.
         """
         values: dict[str, Any] = {name: value for name, value in overrides.items() if value is not None}
-        for setting in SETTINGS:
-            given = values.get(setting.name)
-            if isinstance(given, str):
-                values[setting.name] = parse_setting(setting, given, setting.flag)
-            elif given is None and setting.env in environ:
-                values[setting.name] = parse_setting(setting, environ[setting.env], setting.env)
-        return cls(**values)
+        return cls(**values | given_settings(SETTINGS, environ, overrides))
 
 
 def limits_document(limits: ServiceLimits) -> dict[str, object]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from idkmesh.service_runtime import Setting, parse_setting
+from idkmesh.service_runtime import Setting, given_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,14 +65,7 @@ class Retention:
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], overrides: Mapping[str, str | None]) -> Self:
         """Return what flags (``overrides``, by setting name) and variables ask for; flags win, as for the limits."""
-        values: dict[str, Any] = {}
-        for setting in RETENTION_SETTINGS:
-            flag = overrides.get(setting.name)
-            if flag is not None:
-                values[setting.name] = parse_setting(setting, flag, setting.flag)
-            elif setting.env in environ:
-                values[setting.name] = parse_setting(setting, environ[setting.env], setting.env)
-        return cls(**values)
+        return cls(**given_settings(RETENTION_SETTINGS, environ, overrides))
 
     def document(self) -> dict[str, object]:
         """Return both with their units in the names, as for the limits document."""
