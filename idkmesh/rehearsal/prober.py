@@ -8,13 +8,14 @@ is used.
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import socket
 import time
 from dataclasses import dataclass
 from typing import Final, cast
 from urllib.parse import SplitResult, urljoin, urlsplit
+
+from idkmesh.health.probes.bounded_stream import BoundedStream, ResponseReader
 
 MAX_REDIRECTS: Final = 10
 MAX_BODY_BYTES: Final = 10 * 1024
@@ -74,10 +75,15 @@ def _get(url: SplitResult, deadline: float) -> tuple[int, str | None, bytes]:
     with socket.create_connection((url.hostname or "", url.port or 80), _left(deadline)) as connection:
         connection.settimeout(_left(deadline))
         connection.sendall((head + "Connection: close\r\n\r\n").encode("ascii"))
-        response = http.client.HTTPResponse(cast("socket.socket", _Reader(_Stream(connection, deadline))))
+        stream = BoundedStream(connection, MAX_READ_BYTES, wait=lambda: _left(deadline), enough=_too_long)
+        response = http.client.HTTPResponse(cast("socket.socket", ResponseReader(stream)))
         response.begin()
         body = response.read(MAX_BODY_BYTES)
         return response.status, response.getheader("Location"), body
+
+
+def _too_long() -> http.client.LineTooLong:
+    return http.client.LineTooLong("response")
 
 
 def _left(deadline: float) -> float:
@@ -97,33 +103,3 @@ def _warnings(body: bytes) -> tuple[str, ...]:
     if not isinstance(names, list):
         return ()
     return tuple(name for name in names[:_MAX_NAMES] if isinstance(name, str))
-
-
-class _Stream(io.RawIOBase):
-    """The bytes of a connection under the deadline and the bound. It does not own the connection."""
-
-    def __init__(self, connection: socket.socket, deadline: float) -> None:
-        self._connection = connection
-        self._deadline = deadline
-        self._left = MAX_READ_BYTES
-
-    def readable(self) -> bool:
-        """Say that it is read from."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # what a BufferedReader gives
-        """Read once."""
-        if not self._left:
-            raise http.client.LineTooLong("response")
-        self._connection.settimeout(_left(self._deadline))
-        count = self._connection.recv_into(memoryview(buffer)[: self._left])
-        self._left -= count
-        return count
-
-
-class _Reader(io.BufferedReader):
-    """A stream as an ``HTTPResponse`` takes it: for a socket, of which it wants ``makefile`` and nothing else."""
-
-    def makefile(self, _mode: str) -> _Reader:
-        """Return itself."""
-        return self

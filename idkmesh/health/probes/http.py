@@ -11,12 +11,12 @@ Laws of this module:
 from __future__ import annotations
 
 import http.client
-import io
 import os
 import ssl
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, cast
 
+from idkmesh.health.probes.bounded_stream import BoundedStream, ResponseReader
 from idkmesh.health.probes.connecting import connect, connect_unix
 from idkmesh.health.probes.http_request import request_of
 from idkmesh.health.probes.probe import DeadlineProbe
@@ -74,9 +74,9 @@ class HttpProbe(DeadlineProbe):
             connection = stack.enter_context(self._connected(request, deadline))
             if request.tls:
                 connection = stack.enter_context(self._secured(connection, request.host, deadline))
-            stream = _Stream(connection, deadline)
+            stream = BoundedStream(connection, MAX_READ_BYTES, wait=deadline.wait, enough=_EnoughError)
             stream.send(request.head)
-            return _status_of(_Reader(stream, PIECE_BYTES), self._spec.method)
+            return _status_of(ResponseReader(stream, PIECE_BYTES), self._spec.method)
 
     def _connected(self, request: Request, deadline: Deadline) -> socket.socket:
         if self._spec.unix_socket is not None:
@@ -104,47 +104,7 @@ class _EnoughError(Exception):
     """The bound of what is read is reached."""
 
 
-class _Stream(io.RawIOBase):
-    """The bytes of a connection, under the deadline and the bound. It does not own the connection."""
-
-    def __init__(self, connection: socket.socket, deadline: Deadline) -> None:
-        self._connection = connection
-        self._deadline = deadline
-        self._left = MAX_READ_BYTES
-
-    def readable(self) -> bool:
-        """Say that it is read from."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # what a BufferedReader gives
-        """Read once: what has come, at most what the bound leaves."""
-        if not self._left:
-            raise _EnoughError
-        self._connection.settimeout(self._deadline.wait())
-        count = self._connection.recv_into(memoryview(buffer)[: self._left])
-        self._left -= count
-        return count
-
-    def send(self, data: bytes) -> None:
-        """Send it all."""
-        rest = memoryview(data)
-        while rest:
-            self._connection.settimeout(self._deadline.wait())
-            rest = rest[self._connection.send(rest) :]
-
-
-class _Reader(io.BufferedReader):
-    """A stream as an ``HTTPResponse`` takes it: for a socket, of which it wants ``makefile`` and nothing else."""
-
-    def makefile(self, _mode: str) -> _Reader:
-        """Return itself: what follows an informational response may be in its buffer by then."""
-        return self
-
-    def close(self) -> None:
-        """Stay open: each response would close it, and the connection is closed by whoever opened it."""
-
-
-def _status_of(stream: _Reader, method: str) -> int:
+def _status_of(stream: ResponseReader, method: str) -> int:
     """Read the response and return its status."""
     try:
         response = _response(stream, method)
@@ -164,7 +124,7 @@ def _status_of(stream: _Reader, method: str) -> int:
     return response.status
 
 
-def _response(stream: _Reader, method: str) -> http.client.HTTPResponse:
+def _response(stream: ResponseReader, method: str) -> http.client.HTTPResponse:
     response = http.client.HTTPResponse(cast("socket.socket", stream), method=method)
     response.begin()
     return response
