@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,13 +25,12 @@ from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.streams import Beginning, HistoryLostError
 from idkmesh.service_runtime import ServiceLimits
 from tests.control_tower.conftest import TOKEN
+from tests.functional.support import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.control_tower.conftest import Tower
-
-PATIENCE = 10.0
 
 
 def emit(tower: Tower, count: int = 1, *, subject: str | None = None, **data: Any) -> None:
@@ -60,13 +58,6 @@ def page(tower: Tower, query: str = "") -> dict[str, Any]:
 def items(tower: Tower, query: str = "") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = page(tower, query)["items"]
     return found
-
-
-def until(condition: Any) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 class Stream:

@@ -42,11 +42,6 @@ if TYPE_CHECKING:
     from idkmesh.events.state import Batch
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.sqlite3"
-
-
 def listed(path: Path, *arguments: str) -> list[int]:
     """Return the numbers that are listed, all of them as documents."""
     code, text, errors = idkmesh("events", "list", "--json", "--store", str(path), *arguments)

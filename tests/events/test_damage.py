@@ -180,11 +180,6 @@ DAMAGES = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.sqlite3"
-
-
 def test_left_behind_is_no_damage(path: Path) -> None:
     """EV-2.1, EV-2.7: what a killed process leaves is opened with all that its log holds."""
     left_behind(path)

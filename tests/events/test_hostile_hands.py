@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.sqlite3"
-
-
 def test_a_log_that_is_removed_under_the_service(path: Path) -> None:
     """EV-2.1, EV-2.7: what it holds is brought into the file, and the store is opened again: no event is lost."""
     clock = ManualClock()

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.sqlite3"
-
-
 WRITER = """
 import time
 from pathlib import Path

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.sqlite3"
-
-
 def test_a_read_ends_by_size(path: Path) -> None:
     """EV-2.10, EV-4.1: with the event that makes it max_bytes; the position is that event's, and nothing is skipped."""
     with opened(path) as store:

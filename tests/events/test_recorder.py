@@ -45,11 +45,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.sqlite3"
-
-
-@pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
 

@@ -25,11 +25,6 @@ DIGITS = set("0123456789abcdef")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "events.sqlite3"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[EventStore]:
     with opened(path) as store:
         yield store
