@@ -640,7 +640,7 @@ def test_over_tls_a_client_that_does_not_read() -> None:
         late = opened(run, buffer=4096, context=client_context())
         opened(run, buffer=4096, context=client_context())
         run.server.publish(100, size=30_000)
-        while b"id: 100\n" not in late.data:
+        while b"id: 100\n" not in late.data or late.whole_ids()[-1] != 100:
             late.data += late.sock.recv(16_000)
         assert late.ids == list(range(1, 101))
         until(lambda: run.front.hub.statistics().dropped_total == 1)
