@@ -15,6 +15,7 @@ from idkmesh.service_runtime import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from idkmesh.commands import HealthFlags
     from idkmesh.service_runtime import Setting
 
 TOWER_PORT: Final = 8765
@@ -103,6 +104,7 @@ def _add_control_tower(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="read the session token from FILE (default: IDKMESH_CONTROL_TOWER_TOKEN, else random)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    _add_health(parser, "without one it watches its own store and the disk under it")
     add_event_flags(parser)
     _add_limits(parser)
     parser.set_defaults(command=_control_tower)
@@ -121,6 +123,7 @@ def _add_serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--port", type=_port, default=SERVE_PORT, help="0 takes a free one (default: %(default)s)")
     parser.add_argument("--tls-cert", metavar="FILE", help="serve HTTPS with this certificate chain (PEM)")
     parser.add_argument("--tls-key", metavar="FILE", help="its private key, if that is not in the same file")
+    _add_health(parser, "it needs --probe-listen")
     _add_limits(parser)
     parser.set_defaults(command=_serve)
 
@@ -266,6 +269,15 @@ def add_event_flags(parser: argparse.ArgumentParser) -> None:
     _add_settings(group, RETENTION_SETTINGS)
 
 
+def _add_health(parser: argparse.ArgumentParser, without: str) -> None:
+    """Add the flags of a service that has probes."""
+    group = parser.add_argument_group("health", "each is a variable too, IDKMESH_MATRIX for example; flags win")
+    matrix = f"what it depends on, and how that is probed; SIGHUP reads FILE again; {without}"
+    group.add_argument("--matrix", metavar="FILE", help=matrix)
+    listen = "answer /livez, /readyz, /startupz and /healthz here too, and nothing else, to anybody"
+    group.add_argument("--probe-listen", metavar="ADDR:PORT", help=listen)
+
+
 def _add_store(group: argparse._ActionsContainer) -> None:
     text = (
         "the event store's file (default: IDKMESH_STORE, else events.sqlite3 in the user's state directory, "
@@ -312,6 +324,12 @@ def _limit_flags(arguments: argparse.Namespace) -> dict[str, str | None]:
     return {setting.name: getattr(arguments, setting.name) for setting in SETTINGS}
 
 
+def _health_flags(arguments: argparse.Namespace) -> HealthFlags:
+    from idkmesh.commands import HealthFlags
+
+    return HealthFlags(arguments.matrix, arguments.probe_listen)
+
+
 def _control_tower(arguments: argparse.Namespace) -> int:
     from idkmesh.commands import control_tower
 
@@ -319,6 +337,7 @@ def _control_tower(arguments: argparse.Namespace) -> int:
         (arguments.host, arguments.port),
         _limit_flags(arguments),
         event_flags(arguments),
+        _health_flags(arguments),
         port_file=arguments.port_file,
         token_file=arguments.token_file,
         open_page=arguments.open,
@@ -332,6 +351,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         arguments.target,
         (arguments.host, arguments.port),
         _limit_flags(arguments),
+        _health_flags(arguments),
         tls_files=(arguments.tls_cert, arguments.tls_key),
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from idkmesh import console
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
@@ -15,17 +17,41 @@ from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
+
+    from idkmesh.health.model import ProbeMatrix
+    from idkmesh.health.service import HealthService
+    from idkmesh.reload_signal import ReloadSignal
 
 TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
 STORE_VARIABLE: Final = "IDKMESH_STORE"
+MATRIX_VARIABLE: Final = "IDKMESH_MATRIX"
+PROBE_LISTEN_VARIABLE: Final = "IDKMESH_PROBE_LISTEN"
+
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Za-z:.%]{2,}\]|[^:\[\]\s]+):([0-9]{1,5})")
+_MAX_PORT: Final = 65_535
+
+
+class HealthFlags(NamedTuple):
+    """What the command line says of health, None where it says nothing."""
+
+    matrix: str | None
+    probe_listen: str | None
+
+
+class HealthSettings(NamedTuple):
+    """The file of the probe matrix, and the address of the probe listener; None where there is none."""
+
+    matrix_file: Path | None
+    probe_address: tuple[str, int] | None
 
 
 def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
     address: tuple[str, int],
     limit_flags: Mapping[str, str | None],
     event_flags: Mapping[str, str | None],
+    health_flags: HealthFlags,
     *,
     port_file: str | None,
     token_file: str | None,
@@ -34,9 +60,13 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
     """Serve the control tower until a signal ends it, and return the exit code (CT-9)."""
     from idkmesh.httpd.signals import ShutdownSignals
 
-    with ShutdownSignals() as signals:  # before anything slow: an early signal must not be lost (CT-9.4)
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(ShutdownSignals())  # before anything slow: an early one must not be lost (CT-9.4)
         limits = limits_in_force(limit_flags)
+        watch = health_settings(health_flags, os.environ)
+        reloads = None if watch.matrix_file is None else stack.enter_context(_reload_signal())
         store, retention = event_settings(event_flags, os.environ)
+        matrix = None if watch.matrix_file is None else matrix_of(watch.matrix_file)
         from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower
         from idkmesh.events.errors import StoreError
         from idkmesh.serving import bound
@@ -44,18 +74,24 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
         token = _token(token_file)
         if signals.requested:
             return 0
-        make = functools.partial(ControlTowerServer, address, token, store=store, retention=retention, limits=limits)
+        options: dict[str, Any] = {"store": store, "retention": retention, "matrix": matrix, "limits": limits}
+        make = functools.partial(ControlTowerServer, address, token, **options)
         try:
             server = bound(make, address)
         except StoreError as error:
             raise CommandError(str(error)) from None
-        return serve_control_tower(server, signals, port_file=port_file, open_page=open_page)
+        if reloads is not None and watch.matrix_file is not None:
+            reloads.attach(functools.partial(server.health.reload_from, watch.matrix_file))
+        return serve_control_tower(
+            server, signals, port_file=port_file, open_page=open_page, probe_address=watch.probe_address
+        )
 
 
 def serve(
     target: str,
     address: tuple[str, int],
     limit_flags: Mapping[str, str | None],
+    health_flags: HealthFlags,
     *,
     tls_files: tuple[str | None, str | None],
 ) -> int:
@@ -65,11 +101,55 @@ def serve(
     """
     from idkmesh.httpd.signals import ShutdownSignals
 
-    with ShutdownSignals() as signals:
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(ShutdownSignals())
         limits = limits_in_force(limit_flags)
+        watch = health_settings(health_flags, os.environ)
+        if watch.matrix_file is not None and watch.probe_address is None:
+            raise CommandError(
+                "serve --matrix needs --probe-listen ADDR:PORT: no path of the program is answered for it", EXIT_USAGE
+            )
+        reloads = None if watch.matrix_file is None else stack.enter_context(_reload_signal())
         from idkmesh.serving import serve_target, tls_context
 
-        return serve_target(target, address, limits, signals=signals, ssl_context=tls_context(*tls_files))
+        ssl_context = tls_context(*tls_files)
+        health = None
+        if watch.probe_address is not None:
+            health = stack.enter_context(_health_of(watch.matrix_file, reloads))
+        return serve_target(
+            target,
+            address,
+            limits,
+            signals=signals,
+            ssl_context=ssl_context,
+            probe_address=watch.probe_address,
+            health=health,
+        )
+
+
+def _reload_signal() -> ReloadSignal:
+    from idkmesh.reload_signal import ReloadSignal
+
+    return ReloadSignal()
+
+
+@contextlib.contextmanager
+def _health_of(matrix_file: Path | None, reloads: ReloadSignal | None) -> Iterator[HealthService]:
+    """Make the health of a program that is served. Its lines go to the log, and make nobody wait."""
+    from idkmesh.clock import SystemClock
+    from idkmesh.health.self_watch import nothing_but_itself
+    from idkmesh.health.service import HealthService
+    from idkmesh.service_runtime import LineLog
+
+    matrix = nothing_but_itself() if matrix_file is None else matrix_of(matrix_file)
+    log = LineLog()
+    health = HealthService(matrix, clock=SystemClock(), log=log.write)
+    if reloads is not None and matrix_file is not None:
+        reloads.attach(functools.partial(health.reload_from, matrix_file))
+    try:
+        yield health
+    finally:
+        log.close(timeout=1.0)
 
 
 def inspect_request_file(file: str) -> int:
@@ -140,10 +220,51 @@ def event_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) 
     return store_path(flags.get("store"), environ), retention
 
 
+def health_settings(flags: HealthFlags, environ: Mapping[str, str]) -> HealthSettings:
+    """Return which matrix a service has, and where its probes are answered besides; flags win over variables.
+
+    Raises :class:`CommandError` (exit code 2).
+    """
+    named = {}
+    for flag, given, variable in (
+        ("--matrix", flags.matrix, MATRIX_VARIABLE),
+        ("--probe-listen", flags.probe_listen, PROBE_LISTEN_VARIABLE),
+    ):
+        if given == "":
+            raise CommandError(f"{flag}: an empty value is refused", EXIT_USAGE)
+        named[flag] = given if given is not None else environ.get(variable) or None
+    matrix, listen = named["--matrix"], named["--probe-listen"]
+    return HealthSettings(None if matrix is None else Path(matrix), None if listen is None else _address(listen))
+
+
+def _address(text: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found[2]) > _MAX_PORT:
+        wanted = "ADDR:PORT, as in 127.0.0.1:9000, [::1]:9000 or 0.0.0.0:9000"
+        raise CommandError(f"--probe-listen: {text!r} is refused, it must be {wanted}", EXIT_USAGE)
+    return found[1], int(found[2])
+
+
+def matrix_of(file: Path) -> ProbeMatrix:
+    """Read a matrix. Says all that is wrong with one that is refused, a line each (HL-3.2).
+
+    Raises :class:`CommandError` (exit code 2).
+    """
+    from idkmesh.health.matrix_file import MatrixError, read_matrix
+
+    try:
+        return read_matrix(file)
+    except MatrixError as error:
+        *others, last = error.lines()
+        for line in others:
+            console.complain(f"idkmesh: {line}")
+        raise CommandError(last, EXIT_USAGE) from None
+
+
 def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
     """Return the limits that flags and variables ask for. Raises :class:`CommandError` (exit code 2, HS-2.1)."""
     known = {setting.env for setting in (*SETTINGS, *RETENTION_SETTINGS)}
-    known |= {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE, STORE_VARIABLE}
+    known |= {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE, STORE_VARIABLE, MATRIX_VARIABLE, PROBE_LISTEN_VARIABLE}
     for name in sorted(os.environ):
         if name.startswith("IDKMESH_") and name not in known:
             console.complain(f"idkmesh: warning: {name} is no setting and changes nothing")

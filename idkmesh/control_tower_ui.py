@@ -5,6 +5,7 @@ The clauses CT-x.y stand in ``docs/specifications/CONTROL_TOWER_LOCAL_API_V0_1.m
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from typing import TYPE_CHECKING, Any, Final
@@ -13,30 +14,37 @@ from idkmesh import __version__, console
 from idkmesh.clock import Clock, SystemClock
 from idkmesh.control_tower.api import Lifetime, Records, status_document
 from idkmesh.control_tower.endpoints import control_tower_table
-from idkmesh.control_tower.event_feed import EventFeed
+from idkmesh.control_tower.event_feed import TYPE_PREFIX, EventFeed
 from idkmesh.control_tower.probes import ProbeState
 from idkmesh.control_tower.security import SessionGuard, checked_token, loopback_address
 from idkmesh.events.retention import Retention
+from idkmesh.health.self_watch import room_for_files
+from idkmesh.health.service import HealthReading, HealthService
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
-from idkmesh.service_runtime import ServiceIdentity, limits_document
-from idkmesh.serving import port_written, run, url_host
+from idkmesh.service_runtime import ServiceIdentity, limits_document, usage_document
+from idkmesh.serving import port_written, probes_served, run, url_host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from idkmesh.health.changes import Change
+    from idkmesh.health.model import ProbeMatrix
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.front import Front
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
 
 IDENTITY: Final = ServiceIdentity(service="control-tower", service_version=__version__)
+STOP_SECONDS: Final = 1.0
+"""How long the end of the service waits for probes that are out."""
 
 
 class ControlTowerServer(BoundedHTTPServer):
     """The bounded server with the control tower's routes on it.
 
     ``server_address`` is a loopback host and a port, ``token`` the session token, ``store`` the file of its events.
+    ``matrix`` says what it depends on; without one it watches the disk under its store (HL-3.4).
     Raises ``ValueError`` for another host (CT-2.1) or another grammar (CT-2.5), ``OSError`` where the address cannot be
     bound, :class:`~idkmesh.events.errors.StoreError` where the store cannot be used.
     """
@@ -48,6 +56,7 @@ class ControlTowerServer(BoundedHTTPServer):
         *,
         store: Path,
         retention: Retention | None = None,
+        matrix: ProbeMatrix | None = None,
         limits: ServiceLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -60,35 +69,48 @@ class ControlTowerServer(BoundedHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self._store = store
         self._retention = retention or Retention()
+        self._matrix = matrix or room_for_files(str(store.parent))
         try:
             super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
-        except BaseException:
-            if hasattr(self, "_feed"):  # it opens first, and the address may be taken
+        except BaseException:  # the address may be taken, and what is below opens first
+            if hasattr(self, "_health"):
+                self._health.stop(STOP_SECONDS)
+            if hasattr(self, "_feed"):
                 self._feed.close()
             raise
         self.tell(self._feed.observe)
         self._tell_of_start()
 
     def _make_application(self) -> Application:
-        self._feed = EventFeed(self._store, self._retention, clock=self._clock, log=self._core.log.write)
-        probes = ProbeState(
+        log = self._core.log.write
+        self._feed = EventFeed(self._store, self._retention, clock=self._clock, log=log)
+        self._health = HealthService(self._matrix, clock=self._clock, changed=self._record, log=log)
+        self._health.watch_slots(self.limiter.holders)
+        self.watch_loop(self._health.register_front)
+        self._probes = ProbeState(
             IDENTITY,
+            self._health,
             draining=lambda: self.limiter.draining,
             events=self._feed.snapshot,
             retry_after=self.limits.retry_after,
         )
-        table = control_tower_table(IDENTITY, self.limits, probes, self.status, self._feed)
+        table = control_tower_table(IDENTITY, self.limits, self._probes, self, self._feed)
         self._core.probe_statuses = {probe.path: 200 for probe in table.probes}
         return RouteApplication(table, self._guard)
 
     def server_bind(self) -> None:
-        """Bind, and tell the guard which port that gave: a ``Host`` must name it."""
+        """Bind, and tell the guard which port that gave: a ``Host`` must name it. The probes run before it opens."""
+        facts = {"limits": limits_document(self.limits), "events": self._retention.document()}
+        self._feed.observe("configuration.loaded", facts)
+        self._health.start()
         super().server_bind()
         self._guard.listen_at(self.server_name, self.server_port)
 
+    def _record(self, change: Change) -> None:
+        """Make an event of what health has seen (HL-5.4)."""
+        self._feed.observe(change.what.removeprefix(TYPE_PREFIX), change.facts, change.subject)
+
     def _tell_of_start(self) -> None:
-        facts = {"limits": limits_document(self.limits), "events": self._retention.document()}
-        self._feed.observe("configuration.loaded", facts)
         started = {"address": self.server_name, "port": self.server_port, "version": __version__}
         self._feed.observe("server.started", started)
 
@@ -98,17 +120,28 @@ class ControlTowerServer(BoundedHTTPServer):
         return super()._make_front()
 
     def server_close(self) -> None:
-        """Drain, close, and write the events that are left (EV-3.3)."""
+        """Drain, close, end the probes, and write the events that are left (EV-3.3)."""
         try:
             super().server_close()
         finally:
             if self._closed:  # the base class refuses the call in a handler
+                self._health.stop(STOP_SECONDS)
                 self._feed.close()
 
     @property
     def events(self) -> EventFeed:
         """The events of this service."""
         return self._feed
+
+    @property
+    def health(self) -> HealthService:
+        """The health of this service."""
+        return self._health
+
+    @property
+    def probes(self) -> ProbeState:
+        """What its probes answer."""
+        return self._probes
 
     @property
     def origin(self) -> str:
@@ -131,18 +164,50 @@ class ControlTowerServer(BoundedHTTPServer):
             streams=self.stream_statistics(),
             refusals=self.refusals(),
             events=self._feed.snapshot(),
+            health=self._health.reading(),
+            readiness=self._probes.judged(),
         )
         return status_document(IDENTITY, self.limits, self.usage(), lifetime, records)
 
+    def health_reading(self) -> HealthReading:
+        """Return what is known of the dependencies and of this process."""
+        return self._health.reading()
+
+    def metrics(self) -> bytes:
+        """Return health, limits and usage as Prometheus text (HL-5.5)."""
+        from idkmesh.health.metrics import Reading, exposition  # noqa: PLC0415  80 ms, for which no start waits
+
+        health = self._health.reading()
+        reading = Reading(
+            health=health.snapshot,
+            now=health.now,
+            ready=self._probes.judged().status == "ready",
+            silences=health.silences,
+            liveness=health.liveness,
+            slots_held=health.slots_held,
+            limits=limits_document(self.limits),
+            usage=usage_document(self.usage()),
+        )
+        return exposition(reading)
+
 
 def serve_control_tower(
-    server: ControlTowerServer, signals: ShutdownSignals, *, port_file: str | None = None, open_page: bool = False
+    server: ControlTowerServer,
+    signals: ShutdownSignals,
+    *,
+    port_file: str | None = None,
+    open_page: bool = False,
+    probe_address: tuple[str, int] | None = None,
 ) -> int:
     """Announce the server, serve until a signal, drain, and return the exit code (CT-9).
 
-    Raises :class:`~idkmesh.console.CommandError` where the port file cannot be written.
+    ``probe_address`` is that of the probe listener, if there is to be one. Raises
+    :class:`~idkmesh.console.CommandError` where it cannot be bound or the port file cannot be written.
     """
-    with port_written(port_file, server.server_port):
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.server_close)  # also where the rest cannot be had
+        stack.enter_context(probes_served(probe_address, server.probes, server.limits, IDENTITY))
+        stack.enter_context(port_written(port_file, server.server_port))
         console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
         console.say(f"open {server.link}")
         console.say(f"events are kept in {console.fitted(str(server.events.path))}")

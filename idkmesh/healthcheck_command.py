@@ -28,7 +28,7 @@ PATHS: Final = {"ready": "/readyz", "live": "/livez", "startup": "/startupz"}
 MAX_BODY_BYTES: Final = 64 * 1024
 _SHOWN_NAMES: Final = 20
 _URL: Final = re.compile(r"[!-~]+")
-_READY: Final = "ready"
+_YES: Final = frozenset(("ready", "started"))
 _NO: Final = frozenset(("not_ready", "starting"))
 _LIVENESS: Final = {(200, b"ok"): (0, "ok"), (503, b"stalled"): (EXIT_FAILED, "stalled")}
 
@@ -122,8 +122,8 @@ def judge(status: int, body: bytes) -> Told:
         document = None
     if isinstance(document, dict):
         word = document.get("status")
-        if status == http.HTTPStatus.OK and word == _READY:
-            return Told(0, _line(_READY, document))
+        if status == http.HTTPStatus.OK and isinstance(word, str) and word in _YES:
+            return Told(0, _line(word, document))
         if status == http.HTTPStatus.SERVICE_UNAVAILABLE and isinstance(word, str) and word in _NO:
             return Told(EXIT_FAILED, _line(word, document))
         error = document.get("error")
@@ -141,13 +141,14 @@ def _line(word: str, document: dict[str, Any]) -> str:
     return word + "".join(
         f"; {member}: {', '.join(names)}"
         for member in ("failing", "warnings")
-        if (names := _names(document.get(member)))
+        if (names := _names(document.get(member), document.get(f"{member}_total")))
     )
 
 
-def _names(value: object) -> list[str]:
+def _names(value: object, total: object) -> list[str]:
+    """Return the first names, and how many there are besides. An answer may list fewer than it counts (HL-5.1)."""
     if not isinstance(value, list):
         return []
     names = [name for name in value if isinstance(name, str)]
-    more = len(names) - _SHOWN_NAMES
+    more = max(len(names), total if isinstance(total, int) else 0) - _SHOWN_NAMES
     return names if more <= 0 else [*names[:_SHOWN_NAMES], f"{more} more"]

@@ -23,26 +23,36 @@ from idkmesh import __version__, console
 from idkmesh.console import EXIT_USAGE, CommandError
 from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, use_short_switch_interval
 from idkmesh.httpd.signals import serve_until_signal
-from idkmesh.service_runtime import SettingError
+from idkmesh.service_runtime import ServiceIdentity, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from idkmesh.control_tower.probes import ProbeState
+    from idkmesh.health.service import HealthService
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
+
+_STOP_SECONDS: Final = 1.0
+"""How long the end of a service waits for probes that are out."""
 
 Server = TypeVar("Server", bound=BoundedHTTPServer)
 
 _ADVICE: Final = {
-    errno.EADDRINUSE: "the port is in use; choose another with --port, or a free one with --port 0",
+    errno.EADDRINUSE: "the port is in use; choose another with {flag}, or a free one with {free}",
     errno.EACCES: "no right to use this port; choose one above 1023",
     errno.EADDRNOTAVAIL: "this machine has no such address",
     errno.EAFNOSUPPORT: "this machine has no IPv6; use an IPv4 address",
 }
 
 
-def bound(make: Callable[[], Server], address: tuple[str, int]) -> Server:
-    """Return the server that ``make`` binds to ``address``. Raises :class:`CommandError`: what happened, what to do."""
+def bound(
+    make: Callable[[], Server], address: tuple[str, int], *, flag: str = "--port", free: str = "--port 0"
+) -> Server:
+    """Return the server that ``make`` binds to ``address``. Raises :class:`CommandError`: what happened, what to do.
+
+    ``flag`` says where the port is given, ``free`` how a free one is asked for.
+    """
     try:
         return make()
     except SettingError as error:  # the machine's limit of open files leaves too few connections
@@ -52,7 +62,8 @@ def bound(make: Callable[[], Server], address: tuple[str, int]) -> Server:
     except ValueError as error:  # the control tower's, for an address that is not loopback
         raise CommandError(str(error)) from None
     except OSError as error:
-        advice = _ADVICE.get(error.errno or 0) or console.reason(error)
+        known = _ADVICE.get(error.errno or 0)
+        advice = console.reason(error) if known is None else known.format(flag=flag, free=free)
         raise CommandError(f"cannot listen on {url_host(address[0])}:{address[1]}: {advice}") from None
 
 
@@ -118,31 +129,93 @@ def tls_context(certificate: str | None, key: str | None) -> ssl.SSLContext | No
     return context
 
 
-def serve_target(
+def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
     target: str,
     address: tuple[str, int],
     limits: ServiceLimits,
     *,
     signals: ShutdownSignals,
     ssl_context: ssl.SSLContext | None = None,
+    probe_address: tuple[str, int] | None = None,
+    health: HealthService | None = None,
 ) -> int:
     """Serve a folder, WSGI callable or handler class until a signal, drain, and return the exit code.
 
-    Raises :class:`CommandError` where there is no such target or the address cannot be bound.
+    ``health`` is told of by a probe listener on ``probe_address``: no path is answered for the program (HS-10.6).
+    Raises :class:`CommandError` where there is no such target or an address cannot be bound.
     """
     kind, handler = load_target(target)
     if signals.requested:
         return 0
-    server = bound(lambda: _bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
-    name, scheme = server.server_name, "http" if ssl_context is None else "https"
-    if not ipaddress.ip_address(name.partition("%")[0]).is_loopback:
+    with contextlib.ExitStack() as stack:
+        if health is not None:
+            stack.callback(health.stop, _STOP_SECONDS)
+            health.start()
+        server = bound(lambda: _bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
+        stack.callback(server.server_close)  # also where the rest cannot be had
+        name, scheme = server.server_name, "http" if ssl_context is None else "https"
+        if _is_open(name):
+            console.complain(
+                f"idkmesh: warning: {name} can be reached from other machines, and nobody is asked who they are; "
+                "put a reviewed proxy in front"
+            )
+        if health is not None:
+            stack.enter_context(_probes_of(server, health, probe_address))
+        served = console.fitted(target)
+        console.say(f"idkmesh serve {__version__} serves {served} on {scheme}://{url_host(name)}:{server.server_port}/")
+        return run(server, signals)
+
+
+def _probes_of(
+    server: BoundedHTTPServer, health: HealthService, address: tuple[str, int] | None
+) -> contextlib.AbstractContextManager[None]:
+    """Have a program's server watched, and serve its probes beside it."""
+    from idkmesh.control_tower.probes import ProbeState
+
+    health.watch_slots(server.limiter.holders)
+    server.watch_loop(health.register_front)
+    identity = ServiceIdentity(service="idkmesh-serve", service_version=__version__, read_only=False)
+    limits = server.limits
+    probes = ProbeState(
+        identity, health, draining=lambda: server.limiter.draining, events=None, retry_after=limits.retry_after
+    )
+    return probes_served(address, probes, limits, identity)
+
+
+@contextlib.contextmanager
+def probes_served(
+    address: tuple[str, int] | None, state: ProbeState, limits: ServiceLimits, identity: ServiceIdentity
+) -> Iterator[None]:
+    """Serve the four probe paths on ``address`` for a while (HL-5.6); nothing where that is None.
+
+    Raises :class:`CommandError` where it cannot be bound.
+    """
+    if address is None:
+        yield
+        return
+    from idkmesh.control_tower.probe_listener import ProbeListener
+    from idkmesh.control_tower.probes import probe_rows
+
+    options = {"identity": identity, "retry_after": limits.retry_after}
+    listener = bound(
+        lambda: cast("ProbeListener", _bind(ProbeListener, address, probe_rows(state), **options)),
+        address,
+        flag="--probe-listen",
+        free="port 0",
+    )
+    name = listener.server_name
+    if _is_open(name):
         console.complain(
-            f"idkmesh: warning: {name} can be reached from other machines, and nobody is asked who they are; "
-            "put a reviewed proxy in front"
+            f"idkmesh: warning: probes on {name} can be read from other machines: they name what is not well"
         )
-    served = console.fitted(target)
-    console.say(f"idkmesh serve {__version__} serves {served} on {scheme}://{url_host(name)}:{server.server_port}/")
-    return run(server, signals)
+    with listener.serving():
+        console.say(f"idkmesh probes are answered on http://{url_host(name)}:{listener.server_port}/")
+        yield
+
+
+def _is_open(name: str) -> bool:
+    """Say whether an address can be reached from other machines."""
+    return not ipaddress.ip_address(name.partition("%")[0]).is_loopback
 
 
 def run(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:

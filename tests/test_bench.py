@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
-PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse")
+PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz")
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
 
 
@@ -264,6 +264,15 @@ class TestPrograms:
         assert run["load"]["offered"] == 80
         assert sum(run["load"]["outcomes"].values()) == 80
         assert run["health"]["offered"] == 100
+
+    @pins
+    @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+    def test_readyz_asks_each_tower(self, tmp_path: Path) -> None:
+        """HL-5.1: no dependency, many, and ten that hang: each answers 200, whatever the rate."""
+        shape = ("--rounds", "1", "--seconds", "1", "--connections", "2", "--files", "10")
+        runs = _bench("readyz", tmp_path, *shape, only=None)
+        assert [run["dependencies"] for run in runs] == ["none", "1,000 files", "10 that hang"]
+        assert all(run["errors"] == 0 and run["requests"] > 0 for run in runs)
 
     @pins
     def test_sse_counts_each_event_at_each_reader(self, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.health.answers import MODE
+from idkmesh.health.changes import named
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.service_runtime import limits_document, usage_document
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from idkmesh.events.state import RecorderState
+    from idkmesh.health.readiness import Readiness
+    from idkmesh.health.service import HealthReading
     from idkmesh.httpd.stream_hub import StreamStatistics
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
 
@@ -31,11 +34,16 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """What the service counted and keeps beside its usage: streams, refusals by code, and its event store."""
+    """What the service counted and keeps beside its usage: streams, refusals by code, its event store, its health.
+
+    ``readiness`` is what the readiness probe answers, but for a drain.
+    """
 
     streams: StreamStatistics
     refusals: Mapping[str, int]
     events: RecorderState
+    health: HealthReading
+    readiness: Readiness
 
 
 def status_document(
@@ -66,6 +74,7 @@ def status_document(
             "streams": asdict(records.streams),
             "refusals": refusals_document(records.refusals),
             "events": events_document(records.events),
+            "health": health_document(records.health, records.readiness),
         },
     }
 
@@ -95,6 +104,29 @@ def events_document(state: RecorderState) -> dict[str, Any]:
         "dropped_total": state.dropped_total,
         "failing": state.failing,
         "warning": state.warning,
+    }
+
+
+def health_document(health: HealthReading, readiness: Readiness) -> dict[str, Any]:
+    """Return health in short (CT-5.7); the dependencies have resources of their own (HL-5.3)."""
+    return {
+        "readiness": {
+            "status": readiness.status,
+            **named("failing", readiness.failing),
+            **named("warnings", readiness.warnings),
+        },
+        "started": health.snapshot.started,
+        "dependencies": len(health.snapshot.records),
+        "ready_transitions_total": health.snapshot.transitions_total,
+        "watchdog": {
+            "budget_seconds": health.budget,
+            "overdue": list(health.overdue),
+            "components": [
+                {"name": name, "silence_seconds": round(value, 3)} for name, value in health.silences.items()
+            ],
+            "liveness_failures_total": health.liveness.failures_total,
+        },
+        "slots_held": health.slots_held,
     }
 
 

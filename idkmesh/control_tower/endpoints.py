@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from idkmesh.control_tower import assets
 from idkmesh.control_tower.event_routes import event_list, event_stream
+from idkmesh.control_tower.health_routes import dependency_routes, metrics_route
 from idkmesh.control_tower.openapi import openapi_document
+from idkmesh.control_tower.probes import probe_rows
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits
 from idkmesh.httpd.responses import JSON, Response, json_body
-from idkmesh.httpd.routes import Access, Answer, Probe, Route, RouteTable
+from idkmesh.httpd.routes import Access, Answer, Route, RouteTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,24 +20,45 @@ if TYPE_CHECKING:
 
     from idkmesh.control_tower.event_feed import EventFeed
     from idkmesh.control_tower.probes import ProbeState
+    from idkmesh.health.service import HealthReading
     from idkmesh.httpd.request import Request
-    from idkmesh.httpd.routes import EventStream
+    from idkmesh.httpd.routes import EventStream, Probe
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
 
 _HTML: Final = "text/html; charset=utf-8"
-_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Tower(Protocol):
+    """What a control tower says of itself. In a worker."""
+
+    def status(self) -> dict[str, Any]:
+        """Return the status document (CT-5)."""
+
+    def health_reading(self) -> HealthReading:
+        """Return what is known of its dependencies and of itself."""
+
+    def metrics(self) -> bytes:
+        """Return the text of HL-5.5."""
 
 
 def control_tower_table(
     identity: ServiceIdentity,
     limits: ServiceLimits,
     probes: ProbeState,
-    status: Callable[[], dict[str, Any]],
+    tower: Tower,
     feed: EventFeed,
 ) -> RouteTable:
-    """Return the table of clause CT-3.1. ``status()`` gives the status document of this moment."""
-    routes = (*_page_routes(), _status_route(status), event_list(feed), _schema_route(), _inspection_route(limits))
-    return _with_openapi(identity, routes, _probes(probes), event_stream(feed))
+    """Return the table of clause CT-3.1. ``tower`` gives what is to be said of this moment."""
+    routes = (
+        *_page_routes(),
+        _status_route(tower.status),
+        *dependency_routes(tower.health_reading),
+        metrics_route(tower.metrics),
+        event_list(feed),
+        _schema_route(),
+        _inspection_route(limits),
+    )
+    return _with_openapi(identity, routes, probe_rows(probes), event_stream(feed))
 
 
 def _status_route(status: Callable[[], dict[str, Any]]) -> Route:
@@ -130,17 +153,6 @@ def _page_routes() -> tuple[Route, Route]:
         answers=(Answer(status=200, meaning="The file.", content_types=tuple(assets.STATIC_TYPES.values())),),
     )
     return page, static
-
-
-def _probes(state: ProbeState) -> tuple[Probe, ...]:
-    alive = (Answer(status=200, meaning="Alive.", content_types=(_TEXT,)),)
-    ready = (Answer(status=200, meaning="Ready.", content_types=(JSON,), schema="probe.json"),)
-    return (
-        Probe(path="/healthz", verdict=state.liveness, operation="getHealth", summary="Liveness.", answers=alive),
-        Probe(path="/livez", verdict=state.liveness, operation="getLiveness", summary="Liveness.", answers=alive),
-        Probe(path="/readyz", verdict=state.readiness, operation="getReadiness", summary="Readiness.", answers=ready),
-        Probe(path="/startupz", verdict=state.startup, operation="getStartup", summary="Startup.", answers=ready),
-    )
 
 
 def _schema(request: Request, _body: bytes) -> Response:

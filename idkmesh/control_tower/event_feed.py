@@ -103,13 +103,13 @@ class EventFeed:
         """Take an event of another part of this service (:class:`~idkmesh.events.sink.EventSink`)."""
         self._recorder.emit(event)
 
-    def observe(self, what: str, facts: Mapping[str, Any]) -> None:
-        """Record that something happened to this service: ``drain.started``, with its facts (EV-1.6)."""
+    def observe(self, what: str, facts: Mapping[str, Any], subject: str | None = None) -> None:
+        """Record that something happened: ``drain.started``, with its facts and what it happened to (EV-1.6)."""
         event = Event(
             type=TYPE_PREFIX + what,
             source=SOURCE,
             time=self._clock.utc(),
-            subject=facts.get("limit") if what.startswith("overload.") else None,
+            subject=facts.get("limit") if what.startswith("overload.") else subject,
             data=facts,
         )
         self.emit(event)

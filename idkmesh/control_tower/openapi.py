@@ -46,9 +46,13 @@ def openapi_document(table: RouteTable, version: str, schemas: Mapping[str, Mapp
 
 
 def _path_parameters(route: Route) -> dict[str, Any]:
-    if not route.names:
+    schema: dict[str, Any] = {"type": "string"}
+    if route.names:
+        schema["enum"] = list(route.names)
+    elif route.name_form is not None:
+        schema["pattern"] = f"^{route.name_form}$"
+    else:
         return {}
-    schema = {"type": "string", "enum": list(route.names)}
     return {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from idkmesh.health.answers import probe_document
+from idkmesh.health.readiness import Readiness
 from idkmesh.httpd.refusals import DENIED
-from idkmesh.httpd.responses import Response, json_body
+from idkmesh.httpd.responses import JSON, Response, json_body
+from idkmesh.httpd.routes import Answer, Probe
 from idkmesh.service_runtime import Denial
 
 if TYPE_CHECKING:
@@ -20,42 +22,137 @@ if TYPE_CHECKING:
 EVENT_STORE: Final = "event_store"
 """The name of the check that fails while the store refuses events, and warns after it was replaced (CT-4.6)."""
 
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Health(Protocol):
+    """What probes ask of a service's health. Nothing in it waits, or takes longer for many dependencies."""
+
+    def overdue(self) -> tuple[str, ...]:
+        """Name the components that have been silent for too long (HL-2.1)."""
+
+    def readiness(self) -> Readiness:
+        """Say what the dependencies come to: the same object while that is the same (HL-5.2)."""
+
+    def warnings(self) -> tuple[str, ...]:
+        """Name what else is worth a look (HL-2.3)."""
+
+    def refresh(self) -> None:
+        """Ask for results that wait to be asked for (HL-4.6)."""
+
+
+class _Own(NamedTuple):
+    """What has a say in readiness beside the dependencies."""
+
+    failing: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+class _Kept(NamedTuple):
+    """An answer, and what it was made of."""
+
+    dependencies: Readiness
+    own: _Own
+    answer: Response
+
 
 class ProbeState:
-    """Alive as long as the front answers; ready unless it drains or its event store fails (CT-4).
+    """Alive while every component beats; ready unless it drains, or something that it needs is not well (CT-4, HL-1).
 
-    ``draining`` and ``events`` give stored state and do not wait. ``retry_after`` is in seconds.
+    ``draining`` and ``events`` give stored state and do not wait; ``events`` is None for a service without a store.
+    ``retry_after`` is in seconds. The front and the probe listener may ask at once.
     """
 
     def __init__(
         self,
         identity: ServiceIdentity,
+        health: Health,
         *,
         draining: Callable[[], bool],
-        events: Callable[[], RecorderState],
+        events: Callable[[], RecorderState] | None,
         retry_after: int,
     ) -> None:
+        self._identity = identity
+        self._health = health
         self._draining = draining
         self._events = events
-        self._alive = Response(200, (), b"ok", "text/plain; charset=utf-8")
-        again = (("Retry-After", str(retry_after)),)
-        self._ready = Response(200, (), json_body(probe_document(identity, "ready")))
-        self._warned = Response(200, (), json_body(probe_document(identity, "ready", (), (EVENT_STORE,))))
-        self._failing = Response(503, again, json_body(probe_document(identity, "not_ready", (EVENT_STORE,))))
+        self._again = (("Retry-After", str(retry_after)),)
+        self._alive = Response(200, (), b"ok", _TEXT)
+        self._stalled = Response(503, self._again, b"stalled", _TEXT)
+        self._started = Response(200, (), json_body(probe_document(identity, "started")))
+        self._kept: _Kept | None = None
 
     def liveness(self) -> Response:
-        """Answer ``/healthz`` and ``/livez``."""
-        return self._alive
+        """Answer ``/healthz`` and ``/livez`` (HL-2.2). No dependency has a part in it."""
+        return self._stalled if self._health.overdue() else self._alive
 
     def readiness(self) -> Response | Refusal:
         """Answer ``/readyz``: a drain is told from its first moment (CT-4.4)."""
         if self._draining():
             return DENIED[Denial.DRAINING]
-        state = self._events()
-        if state.failing is not None:
-            return self._failing
-        return self._warned if state.warning is not None else self._ready
+        self._health.refresh()
+        return self._answer()
 
     def startup(self) -> Response | Refusal:
         """Answer ``/startupz``: what has started stays so until it drains."""
-        return DENIED[Denial.DRAINING] if self._draining() else self._ready
+        if self._draining():
+            return DENIED[Denial.DRAINING]
+        return self._answer() if self._health.readiness().status == "starting" else self._started
+
+    def judged(self) -> Readiness:
+        """Return the readiness of this moment, but for a drain."""
+        return _with_own(self._health.readiness(), self._own())
+
+    def _own(self) -> _Own:
+        failing: tuple[str, ...] = ()
+        warnings = self._health.warnings()
+        if self._events is not None:
+            state = self._events()
+            if state.failing is not None:
+                failing = (EVENT_STORE,)
+            elif state.warning is not None:
+                warnings = (EVENT_STORE, *warnings)
+        return _Own(failing, warnings)
+
+    def _answer(self) -> Response:
+        """Return the answer for this moment. It is made when something has changed, and not for each who asks."""
+        dependencies, own, kept = self._health.readiness(), self._own(), self._kept
+        # By identity: to compare a thousand names would take as long as a thousand names.
+        if kept is None or kept.dependencies is not dependencies or kept.own != own:
+            readiness = _with_own(dependencies, own)
+            names = readiness.failing, readiness.warnings
+            body = json_body(probe_document(self._identity, readiness.status, *names))
+            answer = Response(200, (), body) if readiness.status == "ready" else Response(503, self._again, body)
+            kept = self._kept = _Kept(dependencies, own, answer)
+        return kept.answer
+
+
+def _with_own(dependencies: Readiness, own: _Own) -> Readiness:
+    return Readiness(
+        "not_ready" if own.failing and dependencies.status == "ready" else dependencies.status,
+        failing=(*own.failing, *dependencies.failing),
+        warnings=(*own.warnings, *dependencies.warnings),
+        pending=dependencies.pending,
+    )
+
+
+def probe_rows(state: ProbeState) -> tuple[Probe, ...]:
+    """Return the four probe paths as rows of a table."""
+    alive = (
+        Answer(status=200, meaning="Alive.", content_types=(_TEXT,)),
+        Answer(status=503, meaning="Stalled: a part of this process makes no progress.", content_types=(_TEXT,)),
+    )
+    ready = (
+        Answer(status=200, meaning="Ready.", content_types=(JSON,), schema="probe.json"),
+        Answer(status=503, meaning="Not ready, starting, or a refusal in a drain.", content_types=(JSON,)),
+    )
+    started = (
+        Answer(status=200, meaning="Started.", content_types=(JSON,), schema="probe.json"),
+        Answer(status=503, meaning="Starting, or a refusal in a drain.", content_types=(JSON,)),
+    )
+    return (
+        Probe(path="/healthz", verdict=state.liveness, operation="getHealth", summary="Liveness.", answers=alive),
+        Probe(path="/livez", verdict=state.liveness, operation="getLiveness", summary="Liveness.", answers=alive),
+        Probe(path="/readyz", verdict=state.readiness, operation="getReadiness", summary="Readiness.", answers=ready),
+        Probe(path="/startupz", verdict=state.startup, operation="getStartup", summary="Startup.", answers=started),
+    )

@@ -6,11 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.readiness import Readiness
+from idkmesh.health.changes import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from idkmesh.health.readiness import Readiness
     from idkmesh.service_runtime import ServiceIdentity
 
 LIVENESS_PATHS: Final = ("/healthz", "/livez")
@@ -49,8 +50,10 @@ def readiness_answer(identity: ServiceIdentity, readiness: Readiness) -> ProbeAn
 
 
 def startup_answer(identity: ServiceIdentity, readiness: Readiness) -> ProbeAnswer:
-    """Return what ``/startupz`` says: ready once started, whatever has become of dependencies since (HL-1.3)."""
-    return readiness_answer(identity, readiness if readiness.status == "starting" else Readiness("ready"))
+    """Return what ``/startupz`` says: ``started`` once it is, whatever has become of dependencies (HL-1.3)."""
+    if readiness.status == "starting":
+        return readiness_answer(identity, readiness)
+    return _document_answer(200, probe_document(identity, "started"))
 
 
 def draining_answer() -> ProbeAnswer:
@@ -64,11 +67,14 @@ def draining_answer() -> ProbeAnswer:
 def probe_document(
     identity: ServiceIdentity, status: str, failing: Sequence[str] = (), warnings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return what readiness and startup answer (CT-4.3). ``failing`` and ``warnings`` are names of checks."""
+    """Return what readiness and startup answer (CT-4.3). ``failing`` and ``warnings`` are names of checks.
+
+    The first of them are listed, with how many there are: who asks reads no more, and the answer has a bound.
+    """
     return {
         "status": status,
-        "failing": list(failing),
-        "warnings": list(warnings),
+        **named("failing", failing),
+        **named("warnings", warnings),
         "service": identity.service,
         "service_version": identity.service_version,
         "mode": MODE,

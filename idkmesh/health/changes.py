@@ -15,6 +15,7 @@ LIVENESS_FAILED: Final = "idkmesh.liveness.failed"
 LIVENESS_RECOVERED: Final = "idkmesh.liveness.recovered"
 SLOT_HELD: Final = "idkmesh.slot.held"
 MATRIX_RELOADED: Final = "idkmesh.matrix.reloaded"
+MATRIX_REFUSED: Final = "idkmesh.matrix.refused"
 
 MAX_NAMES: Final = 50
 """Names that a change lists. The data of an event has a bound (EV-1.5), and a matrix may name a thousand."""

@@ -33,12 +33,14 @@ UP: Final = {Verdict.OK: 1.0, Verdict.FAILING: 0.0, Verdict.UNKNOWN: float("nan"
 class Reading:
     """What is exposed: one instant. ``now`` is in monotonic seconds.
 
+    ``ready`` is what the readiness probe answers, where more than the dependencies has a say in it; else None.
     ``silences`` are seconds by component, as the watchdog tells them. ``limits`` and ``usage`` are those members of the
     status document (CT-5); what is no number in them has no sample.
     """
 
     health: HealthSnapshot
     now: float
+    ready: bool | None = None
     silences: Mapping[str, float] = field(default_factory=dict)
     liveness: Liveness = field(default_factory=Liveness)
     slots_held: int = 0
@@ -103,7 +105,7 @@ def _buckets(history: History) -> list[tuple[str, float]]:
 
 def _service(reading: Reading) -> Iterator[Metric]:
     health, liveness = reading.health, reading.liveness
-    ready = health.readiness_at(reading.now).status == "ready"
+    ready = health.readiness_at(reading.now).status == "ready" if reading.ready is None else reading.ready
     yield GaugeMetricFamily("idkmesh_ready", "Whether readiness is ready (HL-5.2).", value=ready)
     yield CounterMetricFamily(
         "idkmesh_ready_transitions", "Changes between ready and not ready.", value=health.transitions_total

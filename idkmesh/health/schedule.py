@@ -22,13 +22,16 @@ JITTER: Final = 0.1
 FIRST_SPREAD_SECONDS: Final = 1.0
 """The longest time over which first runs are spread (HL-4.3)."""
 
+FIRST_STEP_SECONDS: Final = 0.02
+"""The longest time between two first runs: few dependencies are no crowd, and the instance waits to be ready."""
+
 CATCH_UP: Final = JITTER
 """How much of an interval a run may be late and the next one still be due by the old rhythm."""
 
 
 def first_due(now: float, place: int, count: int, interval: float) -> float:
     """Return when the first run of the dependency at ``place`` of ``count`` is due, in monotonic seconds."""
-    return now + min(interval, FIRST_SPREAD_SECONDS) * place / count
+    return now + min(min(interval, FIRST_SPREAD_SECONDS) / count, FIRST_STEP_SECONDS) * place
 
 
 def next_due(due: float, began: float, interval: float, random: Callable[[], float]) -> float:

@@ -29,13 +29,15 @@ class WatchdogError(ValueError):
 class Beat:
     """A component's promise to beat at least once in each ``budget`` seconds. :meth:`Watchdog.register` makes it."""
 
-    __slots__ = ("_monotonic", "_watchdog", "at", "budget", "name")
+    __slots__ = ("_monotonic", "_watchdog", "at", "budget", "name", "own")
 
-    def __init__(self, watchdog: Watchdog, name: str, budget: float, clock: Clock) -> None:
+    def __init__(self, watchdog: Watchdog, name: str, budget: float, clock: Clock, own: float | None = None) -> None:
         self._watchdog = watchdog
         self._monotonic = clock.monotonic
         self.name = name
         self.budget = budget
+        self.own = own
+        """The budget that the component asked for, None for the watchdog's."""
         self.at = clock.monotonic()
 
     def beat(self) -> None:
@@ -75,7 +77,7 @@ class Watchdog:
         with self._lock:
             if any(beat.name == name for beat in self._beats):
                 raise WatchdogError(f"watchdog: {name} is registered already: close its beat first")
-            beat = Beat(self, name, own, self._clock)
+            beat = Beat(self, name, own, self._clock, budget)
             self._beats = (*self._beats, beat)
         return beat
 
@@ -84,6 +86,18 @@ class Watchdog:
         self._lock = threading.Lock()
         for beat in self._beats:
             beat.beat()
+
+    def rebudget(self, budget: float) -> None:
+        """Change the longest silence, in seconds: the matrix was read again (HL-3.5). A shorter one of its own stays.
+
+        :raises WatchdogError: the budget is not above 0.
+        """
+        if not 0 < budget < float("inf"):
+            raise WatchdogError(f"watchdog: the budget {budget!r} is refused, it must be a number of seconds above 0")
+        with self._lock:
+            self.budget = budget
+            for beat in self._beats:
+                beat.budget = budget if beat.own is None else min(beat.own, budget)
 
     def remove(self, beat: Beat) -> None:
         """Forget a beat; :meth:`Beat.close` calls this."""

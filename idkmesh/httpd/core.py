@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from logging import ERROR, WARNING
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from idkmesh.httpd.budget import ByteBudget
 from idkmesh.httpd.connection import State
@@ -59,6 +59,18 @@ class Limit(enum.Enum):
         self.fate = fate
 
 
+class Pulse(Protocol):
+    """A promise to beat at least once in each ``budget`` seconds; a watchdog gives it (HL-2.1)."""
+
+    budget: float
+
+    def beat(self) -> None:
+        """Say that there is progress."""
+
+    def close(self) -> None:
+        """Say that there will be no more of it, and that this is well."""
+
+
 class Core:
     """The parts of one server. The plain counters belong to the front; the limiter and the budget are thread-safe."""
 
@@ -92,6 +104,10 @@ class Core:
         """How many of the crossings are active."""
         self.observer: Callable[[str, Mapping[str, object]], None] | None = None
         """What is told of crossings and drains as they happen, by name and facts. On the front, so it never waits."""
+        self.register: Callable[[], Pulse] | None = None
+        """Registers the front's loop with a watchdog, where there is one. Called each time that the loop begins."""
+        self.pulse: Pulse | None = None
+        """What the front's loop beats with, while it runs and is registered."""
         self.verify: Callable[[socket.socket, Any], bool] | None = None
         """The program's own `verify_request`, where it has one."""
         self.probe_statuses: dict[str, int] = {}

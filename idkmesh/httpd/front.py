@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.core import Core
 
+LONGEST_SILENCE = 0.5
+"""Seconds between two beats of a front that has nothing to do; less where its budget is small."""
 READ_BYTES = 64 * 1024
 BODY_READ_BYTES = 256 * 1024
 
@@ -105,7 +107,11 @@ class Front:
     # --- the loop --------------------------------------------------------------------------------------------------
 
     def turn(self, timeout: float) -> None:
-        """Wait at most `timeout` seconds for something to do, and do it."""
+        """Wait at most `timeout` seconds for something to do, and do it. Beat first (HL-2.1)."""
+        pulse = self._core.pulse
+        if pulse is not None:
+            pulse.beat()
+            timeout = min(timeout, LONGEST_SILENCE, pulse.budget / 2)
         now = time.monotonic()
         events = self._selector.select(self._wait(now, timeout))
         now = time.monotonic()

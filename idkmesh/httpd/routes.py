@@ -3,7 +3,8 @@
 Laws:
 
 - A path matches when it equals a route's path, byte for byte: nothing is decoded, joined or cleaned, so no trick with
-  ``%2e``, ``//`` or a NUL reaches anything, and no answer redirects.
+  ``%2e``, ``//`` or a NUL reaches anything, and no answer redirects. Names that are known only at run time match by
+  their form, which has no ``/``; whether there is one of that name is the endpoint's to say, after the token.
 - The order of the refusals is that of clause HS-3.13. What is judged here is pure: of the request head and the table.
 - HEAD is answered on every route that answers GET. A stream has a place in the table like any other resource.
 """
@@ -11,6 +12,7 @@ Laws:
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 from http import HTTPMethod
 from typing import TYPE_CHECKING, Final, Protocol
@@ -66,9 +68,10 @@ class Parameter:
 class Route:
     """A resource that a worker serves.
 
-    ``path`` is exact, or ends in ``{name}``, which stands for each of ``names`` and nothing else. ``body_types`` are
-    the media types of the body that the endpoint reads; without any it reads none. ``endpoint`` gets the request and
-    the body's bytes. ``operation`` is its name in the OpenAPI document.
+    ``path`` is exact, or ends in ``{name}``, which stands for each of ``names`` and nothing else, or, where these are
+    known only at run time, for whatever ``name_form`` matches as a whole. ``body_types`` are the media types of the
+    body that the endpoint reads; without any it reads none. ``endpoint`` gets the request and the body's bytes.
+    ``operation`` is its name in the OpenAPI document.
     """
 
     method: str
@@ -79,6 +82,7 @@ class Route:
     summary: str
     answers: tuple[Answer, ...]
     names: tuple[str, ...] = ()
+    name_form: str | None = None
     body_types: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
 
@@ -138,13 +142,23 @@ class RouteTable:
         self.stream = stream
         self._probes = {probe.path: probe for probe in self.probes}
         self._resources: dict[str, dict[str, Route | EventStream]] = {}
+        self._forms: dict[str, tuple[re.Pattern[str], dict[str, Route | EventStream]]] = {}
         for route in self.routes:
+            if route.name_form is not None:
+                self._add_form(route, route.name_form)
+                continue
             for path in route.paths():
                 self._add(path, route)
         if stream is not None:
             self._add(stream.path, stream)
         if len(self._probes) < len(self.probes) or not self._probes.keys().isdisjoint(self._resources):
             raise ValueError("a probe's path is used twice")
+
+    def _add_form(self, route: Route, form: str) -> None:
+        prefix, braces, rest = route.path.partition("{name}")
+        if not prefix.endswith("/") or not braces or rest or prefix in self._forms or re.fullmatch(form, "/"):
+            raise ValueError(f"names by their form are the last part of a path that no other route has: {route.path}")
+        self._forms[prefix] = re.compile(form), dict.fromkeys(route.methods(), route)
 
     def _add(self, path: str, route: Route | EventStream) -> None:
         resource = self._resources.setdefault(path, {})
@@ -159,7 +173,13 @@ class RouteTable:
 
     def resource(self, path: str) -> Mapping[str, Route | EventStream] | None:
         """Return what is at ``path`` by method, or None."""
-        return self._resources.get(path)
+        resource = self._resources.get(path)
+        if resource is None and self._forms:
+            prefix, slash, name = path.rpartition("/")
+            form = self._forms.get(prefix + slash)
+            if form is not None and form[0].fullmatch(name):
+                return form[1]
+        return resource
 
 
 class Guard(Protocol):

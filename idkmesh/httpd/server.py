@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from idkmesh.httpd.application import Application
+    from idkmesh.httpd.core import Pulse
     from idkmesh.service_runtime import RequestLimiter, ServiceUsage
 
 SPARE_DESCRIPTORS = 32
@@ -152,6 +153,15 @@ class BoundedHTTPServer(ThreadingHTTPServer):
     def log_line(self, line: str) -> None:
         """Log one line with the server's own, without waiting for whoever reads them (HS-13.1)."""
         self._core.log.write(line)
+
+    def watch_loop(self, register: Callable[[], Pulse]) -> None:
+        """Have the loop beat at the top of each turn: `register` gives it its pulse when it begins (HL-2.1).
+
+        The pulse is closed when the loop ends. In the serial profile nothing is registered: there a handler runs in the
+        loop, and may wait for a downstream (HL-2.3).
+        """
+        if not self.limits.serial:
+            self._core.register = register
 
     # --- the steps of socketserver ---------------------------------------------------------------------------------
 
@@ -275,7 +285,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
                 raise RuntimeError(msg)
             self._front_thread = threading.get_ident()
         try:
-            with self._interrupt_deferred():
+            with self._interrupt_deferred(), self._beating():
                 if self._front is None and not self._closed:
                     self._front = self._core.front = self._make_front()
                 yield self._front
@@ -284,6 +294,20 @@ class BoundedHTTPServer(ThreadingHTTPServer):
                 self._front_thread = None
                 self._ended_loops += 1
                 self._state.notify_all()
+
+    @contextlib.contextmanager
+    def _beating(self) -> Iterator[None]:
+        """Keep the loop registered with the watchdog, if there is one (HL-2.5)."""
+        register = self._core.register
+        if register is None:
+            yield
+            return
+        pulse = self._core.pulse = register()
+        try:
+            yield
+        finally:
+            self._core.pulse = None
+            pulse.close()
 
     @contextlib.contextmanager
     def _interrupt_deferred(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from idkmesh.control_tower.probe_listener import LIMITS
 from idkmesh.events.retention import RETENTION_SETTINGS
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.inspection.catalogue import FAMILIES, RULES
@@ -89,6 +90,17 @@ serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
 | `IDKMESH_STORE` | `--store` | the event store's file; `events.sqlite3` in the user's state directory if absent |
 | `IDKMESH_CONTROL_TOWER_TOKEN` | `--token-file` names a file instead | the session token; random if absent |
 | `IDKMESH_HTTP_ACCESS_LOG` | none | `1`: a line of JSON on standard error for each answer |
+# Health and probes
+
+Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag wins over its variable.
+
+| flag | variable | |
+|---|---|---|
+| `--matrix FILE` | `IDKMESH_MATRIX` | The probe matrix. SIGHUP reads it again; also where a terminal hangs up. |
+| `--probe-listen ADDR:PORT` | `IDKMESH_PROBE_LISTEN` | Where the four probe paths are answered besides, to anybody. |
+
+The probe listener has bounds of its own, which are no settings: {LIMITS.max_connections} connections, of which the
+least useful gives way, {LIMITS.request_timeout:g} s for a request head of {LIMITS.max_header_bytes:,} bytes.
 
 ## Bounds that are no settings
 

@@ -7,6 +7,7 @@ import json
 import socket
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,10 @@ import pytest
 from idkmesh.control_tower_ui import ControlTowerServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+PATIENCE = 10.0
+"""Seconds after which a test gives up. No test passes because of it."""
 
 TOKEN = "secret-token-of-the-test-suite-0123456789"
 
@@ -66,6 +70,14 @@ class Tower:
         return self.ask(line, f"X-IDKMesh-UI-Token: {TOKEN}", *fields, body=body)
 
 
+def until(condition: Callable[[], Any]) -> None:
+    """Wait for something that another thread brings about."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "did not come about"
+        time.sleep(0.005)
+
+
 def parse(data: bytes) -> Answer:
     head, separator, body = data.partition(b"\r\n\r\n")
     assert separator, data
@@ -83,6 +95,7 @@ def running(address: tuple[str, int] = ("127.0.0.1", 0), **options: Any) -> Iter
         thread = threading.Thread(target=server.serve_forever, name="tower-of-the-test")
         thread.start()
         try:
+            until(lambda: server.health.snapshot().started)
             yield Tower(server)
         finally:
             server.shutdown()

@@ -21,6 +21,10 @@ from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import ProbeState
 from idkmesh.events.state import RecorderState
 from idkmesh.health.answers import probe_document
+from idkmesh.health.liveness import Liveness
+from idkmesh.health.readiness import Readiness
+from idkmesh.health.service import HealthReading
+from idkmesh.health.snapshot import HealthSnapshot
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.httpd.request import HeadLimits, Refusal
@@ -61,10 +65,21 @@ STORE = RecorderState(
     queued=0,
     wal_bytes=0,
 )
+HEALTH = HealthReading(
+    now=100.0,
+    snapshot=HealthSnapshot(records={}, started=True, readiness=Readiness("ready"), valid_until=200.0),
+    liveness=Liveness(overdue=("probes",), failures_total=1),
+    silences={"front": 0.25, "probes": 11.0},
+    overdue=("probes",),
+    budget=10.0,
+    slots_held=1,
+)
 RECORDS = Records(
     streams=StreamStatistics(open=1, opened_total=2, refused_total=3, dropped_total=4),
     refusals={"overloaded": 3, "not_found": 1},
     events=STORE,
+    health=HEALTH,
+    readiness=Readiness("not_ready", failing=("db",), warnings=("cache",)),
 )
 
 
@@ -73,9 +88,45 @@ def status() -> dict[str, Any]:
     return status_document(IDENTITY, ServiceLimits(), USAGE, lifetime, RECORDS)
 
 
-def probes(*, draining: bool = False, **changes: Any) -> ProbeState:
+class StoredHealth:
+    """What a service's health says, as a test sets it. ``asked`` counts who asked for a refresh."""
+
+    def __init__(self, readiness: Readiness) -> None:
+        self.ready = readiness
+        self.silent: tuple[str, ...] = ()
+        self.noted: tuple[str, ...] = ()
+        self.asked = 0
+
+    def overdue(self) -> tuple[str, ...]:
+        return self.silent
+
+    def readiness(self) -> Readiness:
+        return self.ready
+
+    def warnings(self) -> tuple[str, ...]:
+        return self.noted
+
+    def refresh(self) -> None:
+        self.asked += 1
+
+
+def probes(*, draining: bool = False, health: StoredHealth | None = None, **changes: Any) -> ProbeState:
     state = dataclasses.replace(STORE, **changes)
-    return ProbeState(IDENTITY, draining=lambda: draining, events=lambda: state, retry_after=7)
+    known = health or StoredHealth(Readiness("ready"))
+    return ProbeState(IDENTITY, known, draining=lambda: draining, events=lambda: state, retry_after=7)
+
+
+class OwnTower:
+    """What a tower says of itself, without a server."""
+
+    def status(self) -> dict[str, Any]:
+        return status()
+
+    def health_reading(self) -> HealthReading:
+        return HEALTH
+
+    def metrics(self) -> bytes:
+        raise NotImplementedError
 
 
 class NoFeed:
@@ -92,7 +143,7 @@ class NoFeed:
 
 def table(*, draining: bool = False) -> RouteTable:
     feed: Any = NoFeed()
-    return control_tower_table(IDENTITY, ServiceLimits(), probes(draining=draining), status, feed)
+    return control_tower_table(IDENTITY, ServiceLimits(), probes(draining=draining), OwnTower(), feed)
 
 
 def validate(document: dict[str, Any], name: str) -> None:
@@ -200,7 +251,7 @@ def test_a_store_that_fails_is_not_ready() -> None:
     state = probes(failing="the disk is full")
     assert answer_of(state.readiness()) == (503, "not_ready", ["event_store"], [])
     assert dict(state.readiness().headers)["Retry-After"] == "7"
-    assert answer_of(state.startup()) == (200, "ready", [], [])
+    assert answer_of(state.startup()) == (200, "started", [], [])
     assert state.liveness().status == 200
 
 
@@ -252,11 +303,11 @@ def test_openapi_document_is_valid_and_complete() -> None:
 
 
 def test_openapi_says_which_paths_need_the_token() -> None:
-    """CT-2.4: exactly those under /api/."""
+    """CT-2.4: those under /api/, and the metrics."""
     document = openapi_document(table(), "9.9", {})
     for path, item in document["paths"].items():
         for operation in (item[method] for method in ("get", "head", "post") if method in item):
-            assert bool(operation["security"]) is path.startswith("/api/")
+            assert bool(operation["security"]) is (path.startswith("/api/") or path == "/metrics")
 
 
 def test_probes_hold_and_tell_of_a_drain() -> None:
@@ -274,7 +325,7 @@ def test_probes_hold_and_tell_of_a_drain() -> None:
         assert probe is not None
         answer = probe.verdict()
         assert isinstance(answer, Response)
-        assert json.loads(answer.body)["status"] == "ready"
+        assert json.loads(answer.body)["status"] == ("ready" if path == "/readyz" else "started")
         probe = draining.probe(path)
         assert probe is not None
         answer = probe.verdict()
@@ -287,7 +338,8 @@ def test_probe_document_has_these_members() -> None:
     expected = {"service": "control-tower", "service_version": "9.9", "mode": "local", "api_version": "v1"}
     for word in ("ready", "not_ready", "starting"):
         document = probe_document(IDENTITY, word, ("a",), ("b", "c"))
-        assert document == {"status": word, "failing": ["a"], "warnings": ["b", "c"], **expected}
+        names = {"failing": ["a"], "failing_total": 1, "warnings": ["b", "c"], "warnings_total": 2}
+        assert document == {"status": word, **names, **expected}
 
 
 def test_no_route_changes_anything() -> None:

@@ -21,6 +21,7 @@ from idkmesh.control_tower_ui import ControlTowerServer
 from idkmesh.events.envelope import Event
 from idkmesh.events.errors import StoreError
 from idkmesh.events.retention import Retention
+from idkmesh.health.self_watch import nothing_but_itself
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.streams import Beginning, HistoryLostError
 from idkmesh.service_runtime import ServiceLimits
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.control_tower.conftest import Tower
+
+STARTED = 4
+"""Events of the start of a tower that depends on nothing."""
 
 
 def emit(tower: Tower, count: int = 1, *, subject: str | None = None, **data: Any) -> None:
@@ -100,9 +104,9 @@ def streaming(tower: Tower, *fields: str, query: str = "") -> Iterator[Stream]:
 
 @pytest.fixture
 def own(start: Any) -> Iterator[Tower]:
-    """Run a tower of the test's own, whose first two events are committed."""
-    with start() as tower:
-        until(lambda: tower.server.events.snapshot().newest >= 2)
+    """Run a tower of the test's own that depends on nothing, and whose first events are committed."""
+    with start(matrix=nothing_but_itself()) as tower:
+        until(lambda: tower.server.events.snapshot().newest >= STARTED)
         yield tower
 
 
@@ -117,8 +121,9 @@ def validate(document: Any, name: str) -> None:
 
 def test_start_is_recorded(own: Tower) -> None:
     """EV-1.6, CT-9.7: the settings and the start, with the limits in force and the address."""
-    loaded, started = items(own)
-    assert (loaded["type"], started["type"]) == ("idkmesh.configuration.loaded", "idkmesh.server.started")
+    loaded = items(own)[0]
+    (started,) = items(own, "?type=idkmesh.server.started")
+    assert loaded["type"] == "idkmesh.configuration.loaded"
     assert loaded["source"] == started["source"] == "/control-tower"
     assert loaded["data"]["limits"] == own.api("GET /api/v1/status").json()["operations"]["limits"]
     assert loaded["data"]["events"]["event_retention_count"] == 100_000
@@ -133,13 +138,10 @@ def test_drain_is_recorded(start: Any, tmp_path: Path) -> None:
         pass
     with start(store=store) as again:
         types = [event["type"] for event in items(again)]
-        began, ended = (event["data"] for event in items(again)[2:4])
-    assert types[:4] == [
-        "idkmesh.configuration.loaded",
-        "idkmesh.server.started",
-        "idkmesh.drain.started",
-        "idkmesh.drain.ended",
-    ]
+        began, ended = (items(again, f"?type=idkmesh.drain.{word}")[0]["data"] for word in ("started", "ended"))
+    first, second = [at for at, name in enumerate(types) if name == "idkmesh.configuration.loaded"]
+    assert first == 0
+    assert types[second - 2 : second] == ["idkmesh.drain.started", "idkmesh.drain.ended"]
     assert (began["in_flight"], began["streams"], ended["abandoned"]) == (0, 0, 0)
     assert ended["seconds"] < 1
 
@@ -170,13 +172,13 @@ def test_list_is_what_its_schema_says(own: Tower) -> None:
     assert (document["kind"], document["schema_version"]) == ("idkmesh-list", "0.1")
     event = document["items"][-1]
     assert event["id"] == f"{event['epoch']}.{event['sequence']}"
-    assert int(event["sequence"]) == 5
+    assert int(event["sequence"]) == STARTED + 3
     assert document["page"] == {"next_cursor": event["id"], "limit": 50}
 
 
 def test_pages_forward(own: Tower) -> None:
     """EV-4.3: pages follow each other without gap or repeat, and the last cursor goes on where it ended."""
-    emit(own, 20)
+    emit(own, 22 - STARTED)
     seen: list[int] = []
     cursor = ""
     for _ in range(4):
@@ -191,7 +193,7 @@ def test_pages_forward(own: Tower) -> None:
 
 def test_pages_backward(own: Tower) -> None:
     """EV-4.3: newest first, with a null cursor at the end."""
-    emit(own, 8)
+    emit(own, 10 - STARTED)
     seen: list[int] = []
     cursor: str | None = None
     while True:
@@ -255,8 +257,8 @@ def test_names_of_parameters_are_shown_short_and_escaped(tower: Any) -> None:
 def test_cursor_beyond_the_newest(own: Tower) -> None:
     """EV-4.4: 400: there is no such position."""
     epoch = own.server.events.snapshot().epoch
-    assert own.api(f"GET /api/v1/events?cursor={epoch}.2").status == 200
-    answer = own.api(f"GET /api/v1/events?cursor={epoch}.3")
+    assert own.api(f"GET /api/v1/events?cursor={epoch}.{STARTED}").status == 200
+    answer = own.api(f"GET /api/v1/events?cursor={epoch}.{STARTED + 1}")
     assert answer.json()["error"]["details"]["reason"] == "unknown_cursor"
 
 
@@ -298,9 +300,9 @@ def test_stream_carries_what_the_list_has(own: Tower) -> None:
     """EV-5.1 to EV-5.3: from the beginning, then live; the same documents as in the list."""
     epoch = own.server.events.snapshot().epoch
     with streaming(own, f"Last-Event-ID: {epoch}.0") as stream:
-        stream.until(f"id: {epoch}.000000000002".encode())
+        stream.until(f"id: {epoch}.{STARTED:012}".encode())
         emit(own, 3)
-        stream.until(f"id: {epoch}.000000000005".encode())
+        stream.until(f"id: {epoch}.{STARTED + 3:012}".encode())
         stream.until(b'"number":2}}\n\n')
         assert stream.documents == items(own)
         assert stream.position == f"{epoch}.000000000000"
@@ -309,8 +311,8 @@ def test_stream_carries_what_the_list_has(own: Tower) -> None:
 def test_reconnect_gets_the_missed_events_alone(own: Tower) -> None:
     """EV-5.3: twenty are read, five happen while nobody reads, and the next stream has exactly those."""
     with streaming(own, f"Last-Event-ID: {own.server.events.snapshot().epoch}.0") as stream:
-        emit(own, 18)
-        stream.until(b'"number":17}}\n\n')
+        emit(own, 20 - STARTED)
+        stream.until(b'"number":%d}}\n\n' % (19 - STARTED))
         last = stream.documents[-1]["id"]
     emit(own, 5)
     with streaming(own, f"last-event-id: {last}") as again:
@@ -325,7 +327,7 @@ def test_stream_position_without_an_event(own: Tower) -> None:
     emit(own)
     with streaming(own, f"Last-Event-ID: {position}") as again:
         again.until(b'"number":0}}\n\n')
-        assert [int(event["sequence"]) for event in again.documents] == [3]
+        assert [int(event["sequence"]) for event in again.documents] == [STARTED + 1]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ def test_stream_position_without_an_event(own: Tower) -> None:
         "7",
         "999999999999999999999",
         "ffffffffffffffff.1",
-        "EPOCH.3",
+        f"EPOCH.{STARTED + 1}",
         "EPOCH.-1",
         "EPOCH.1 ",
         "EPOCH.0x1",
@@ -461,8 +463,8 @@ def test_history_of_large_events_is_read_in_small_parts(own: Tower) -> None:
     """EV-2.10, EV-5.10: of the largest events no more is read than a stream is given."""
     emit(own, 30, text="x" * 60_000)
     feed = own.server.events
-    messages, position = feed.after(feed.channel.beginning, 2, {})
-    assert (len(messages), position) == (2, 4)
+    messages, position = feed.after(feed.channel.beginning, STARTED, {})
+    assert (len(messages), position) == (2, STARTED + 2)
     epoch = feed.channel.beginning.name
     with streaming(own, f"Last-Event-ID: {epoch}.0") as stream:
         stream.until(f"id: {epoch}.000000000032".encode())
@@ -518,7 +520,7 @@ def test_a_refused_close_closes_nothing(own: Tower) -> None:
     own.server.service_actions = once  # type: ignore[method-assign]
     until(lambda: outcome)
     emit(own)
-    assert len(items(own)) == 3
+    assert len(items(own)) == STARTED + 1
 
 
 def test_serving_again_writes_each_event_once(tmp_path: Path) -> None:
@@ -536,7 +538,10 @@ def test_serving_again_writes_each_event_once(tmp_path: Path) -> None:
         server.events.observe("test", {"number": number})
     assert server.events._recorder.flush(PATIENCE)
     found = server.events._recorder.read(0, 200, {}).events
-    assert [event.sequence for event in found] == list(range(1, 53))
+    assert [event.sequence for event in found] == list(range(1, len(found) + 1))
+    documents = [json.loads(event.document_text()) for event in found]
+    tests = [document["data"]["number"] for document in documents if document["type"] == "idkmesh.test"]
+    assert tests == list(range(50))
     server.server_close()
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from idkmesh.cli import main
 from idkmesh.console import CommandError
-from idkmesh.health.answers import draining_answer, liveness_answer, probe_document, readiness_answer
+from idkmesh.health.answers import draining_answer, liveness_answer, probe_document, readiness_answer, startup_answer
 from idkmesh.health.middleware import HealthMiddleware
 from idkmesh.health.model import File
 from idkmesh.health.readiness import Readiness
@@ -53,7 +53,9 @@ READY = json.dumps(probe_document(IDENTITY, "ready")).encode()
             1,
             "starting; failing: a; warnings: b",
         ),
+        (200, startup_answer(IDENTITY, Readiness("not_ready", ("a",))).body, 0, "started"),
         (503, draining_answer().body, 1, "shutting_down"),
+        (503, b'{"status":"not_ready","failing":["a"],"failing_total":"x"}', 1, "not_ready; failing: a"),
         (503, b'{"status":"not_ready","failing":[1,"a",null],"warnings":"x"}', 1, "not_ready; failing: a"),
     ],
 )
@@ -190,7 +192,7 @@ def test_a_service(service: tuple[HealthMiddleware, int], file: Path, capsys: py
     app, port = service
     until(lambda: check(capsys, "--port", str(port)) == (0, "ready\n"), "it has not become ready")
     assert check(capsys, "--live", "--port", str(port)) == (0, "ok\n")
-    assert check(capsys, "--startup", f"http://127.0.0.1:{port}") == (0, "ready\n")
+    assert check(capsys, "--startup", f"http://127.0.0.1:{port}") == (0, "started\n")
     assert check(capsys, f"http://localhost:{port}/readyz") == (0, "ready\n")
     assert check(capsys, f"http://127.0.0.1:{port}/page")[0] == 3
     file.unlink()

@@ -185,7 +185,9 @@ def test_answers_name_the_service(make: Make) -> None:
     assert ask(app, "/readyz").document == {
         "status": "ready",
         "failing": [],
+        "failing_total": 0,
         "warnings": [],
+        "warnings_total": 0,
         "service": "cart",
         "service_version": "1.2",
         "mode": "local",

@@ -15,9 +15,10 @@ intervals = st.floats(0.1, 3600)
 
 
 def test_first_runs_are_spread() -> None:
-    """HL-4.3: over the first interval or one second, whichever is shorter, evenly."""
-    assert [first_due(100.0, place, 4, 10.0) for place in range(4)] == [100.0, 100.25, 100.5, 100.75]
-    assert [first_due(100.0, place, 4, 0.4) for place in range(4)] == pytest.approx([100.0, 100.1, 100.2, 100.3])
+    """HL-4.3: over the first interval or one second, whichever is shorter, evenly, and never more than 20 ms apart."""
+    assert [first_due(100.0, place, 4, 10.0) for place in range(4)] == pytest.approx([100.0, 100.02, 100.04, 100.06])
+    assert [first_due(100.0, place, 200, 10.0) for place in (0, 100)] == pytest.approx([100.0, 100.5])
+    assert [first_due(100.0, place, 200, 0.4) for place in (0, 100)] == pytest.approx([100.0, 100.2])
 
 
 @given(st.floats(0, 1e6), st.floats(0, 100), intervals, chances)

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 
 from idkmesh.control_tower_ui import ControlTowerServer
 from idkmesh.events.envelope import Event
+from idkmesh.health.self_watch import nothing_but_itself
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,8 @@ TOKEN = "secret-token-of-the-test-suite-0123456789"
 OTHER_TOKEN = "another-token-of-the-test-suite-987654321"
 HEAD = f"Host: 127.0.0.1:%d\r\nX-IDKMesh-UI-Token: {TOKEN}\r\n"
 WAIT = 10_000  # ms until a condition that a test waits for counts as missed
+STARTED = 4
+"""Events of the start of a tower that depends on nothing."""
 
 # What Chromium writes to the console by itself when a request is refused or finds nobody.
 REFUSED = r"Failed to load resource: the server responded with a status of (401|503)"
@@ -52,10 +55,15 @@ class Tower:
 
 @contextlib.contextmanager
 def running(store: Path, *, port: int = 0, token: str = TOKEN, **options: Any) -> Iterator[Tower]:
-    server = ControlTowerServer(("127.0.0.1", port), token, store=store, **options)
+    server = ControlTowerServer(("127.0.0.1", port), token, store=store, matrix=nothing_but_itself(), **options)
+    before = server.events.snapshot().newest
     thread = threading.Thread(target=server.serve_forever, name="tower-of-the-test")
     thread.start()
     try:
+        deadline = time.monotonic() + WAIT / 1000
+        while server.events.snapshot().newest < before + STARTED:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         yield Tower(server)
     finally:
         server.shutdown()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from idkmesh.service_runtime import ServiceLimits
-from tests.ui.support import OTHER_TOKEN, REFUSED, TOKEN, live, running, stream_held, until, verdict
+from tests.ui.support import OTHER_TOKEN, REFUSED, STARTED, TOKEN, live, running, stream_held, until, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def test_one_stream_for_three_tabs(watched: Watched, tower: Tower) -> None:
     tower.emit("test.second", {})
     for page in pages:
         expect(page.locator(".event").first).to_contain_text("test.second")
-        expect(page.locator(".event")).to_have_count(4)
+        expect(page.locator(".event")).to_have_count(STARTED + 2)
         live(page)
     assert tower.streams == 1
 

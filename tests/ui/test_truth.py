@@ -21,7 +21,7 @@ from idkmesh.control_tower import endpoints
 from idkmesh.events.retention import Retention
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.service_runtime import ServiceLimits
-from tests.ui.support import HEAD, REFUSED, TOKEN, live, running, stream_held, verdict
+from tests.ui.support import HEAD, REFUSED, STARTED, TOKEN, live, running, stream_held, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +191,7 @@ def test_restart_with_the_same_token(watched: Watched, tmp_path: Path) -> None:
         page = watched.ready(tower, "events")
         live(page)
         tower.emit("test.before", {})
-        expect(page.locator(".event")).to_have_count(3)
+        expect(page.locator(".event")).to_have_count(STARTED + 1)
         port = tower.port
     expect(page.locator(".message[data-kind=bad]")).to_contain_text("No answer")
     expect(page.locator(".live")).to_contain_text(re.compile("Stream lost|Service draining"))

@@ -1,0 +1,226 @@
+"""Health of one service as a whole: its watchdog, the runner of its probes, and one thread that watches both.
+
+Laws of this module:
+
+1. Everything that a probe is answered from is read without waiting (HL-1.5). Liveness is read from the beats
+   themselves: it is right also where the watching thread is not.
+2. The watching thread tells of what it sees, and nothing depends on it: it makes events, lines and figures.
+3. Changes are told by the scheduler, by the watching thread, and by whoever reloads; never by who asks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.health.change_lines import line_of
+from idkmesh.health.changes import DEPENDENCY_CHANGED, MATRIX_REFUSED, Change
+from idkmesh.health.findings import MatrixError
+from idkmesh.health.liveness import Liveness, watch
+from idkmesh.health.probes import probe_for as known_probe_for
+from idkmesh.health.runner import HealthRunner, log_line
+from idkmesh.health.slots import Slots, look
+from idkmesh.health.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from pathlib import Path
+
+    from idkmesh.clock import Clock
+    from idkmesh.health.model import Probe, ProbeMatrix, ProbeSpec
+    from idkmesh.health.readiness import Readiness
+    from idkmesh.health.snapshot import HealthSnapshot
+    from idkmesh.health.watchdog import Beat
+
+FRONT: Final = "front"
+"""How the loop that answers is called in the watchdog."""
+PROBES: Final = "probes"
+"""How the runner of the probes is called there."""
+LONGEST_LOOK_SECONDS: Final = 0.5
+"""The longest time between two looks of the watching thread."""
+SHORTEST_LOOK_SECONDS: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthReading:
+    """A service's health at ``now`` (monotonic seconds). ``silences`` are seconds by component, ``budget`` is too."""
+
+    now: float
+    snapshot: HealthSnapshot
+    liveness: Liveness
+    silences: Mapping[str, float]
+    overdue: tuple[str, ...]
+    budget: float
+    slots_held: int
+
+
+class HealthService:
+    """Liveness, startup and readiness of one service.
+
+    ``changed`` gets each change (HL-5.4) in the thread that saw it, and must not wait; ``log`` takes a line and a level
+    of :mod:`logging`, and must not wait either. Any thread may call any method.
+    """
+
+    def __init__(
+        self,
+        matrix: ProbeMatrix,
+        *,
+        clock: Clock,
+        changed: Callable[[Change], None] = lambda _change: None,
+        log: Callable[[str, int], None] = log_line,
+        probe_for: Callable[[ProbeSpec], Probe] = known_probe_for,
+    ) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._log = log
+        self._interval = matrix.watchdog.interval_ms / 1000
+        self.watchdog = Watchdog(matrix.watchdog.budget_seconds, clock)
+        beat = self.watchdog.register(PROBES)
+        self._runner = HealthRunner(matrix, probe_for, clock=clock, beat=beat, changed=self._tell, log=log)
+        self._holders: Callable[[], Iterable[Hashable]] = tuple
+        self._liveness = Liveness()
+        self._slots = Slots()
+        self._told: set[str] = set()
+        """Dependencies whose last line in the log says that they are not ok."""
+        self._faulty = False
+        self._ended = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="health-watch", daemon=True)
+
+    # --- its life -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to probe and to watch."""
+        self._runner.start()
+        self._watcher.start()
+
+    def stop(self, timeout: float) -> bool:
+        """End, within ``timeout`` seconds, and say whether that was enough. A second call changes nothing."""
+        if self._ended.is_set():
+            return True
+        self._ended.set()
+        if self._watcher.is_alive():
+            self._watcher.join(timeout)
+        return self._runner.stop(timeout)
+
+    def register_front(self) -> Beat:
+        """Take the loop that answers into the watchdog (HL-2.2)."""
+        return self.watchdog.register(FRONT)
+
+    def watch_slots(self, holders: Callable[[], Iterable[Hashable]]) -> None:
+        """Have the watching thread look at who holds a worker slot (HL-2.3)."""
+        self._holders = holders
+
+    def reload(self, matrix: ProbeMatrix) -> None:
+        """Take another matrix (HL-3.5): what is declared as before keeps its state."""
+        self._runner.reload(matrix)
+        self._interval = matrix.watchdog.interval_ms / 1000
+        self.watchdog.rebudget(matrix.watchdog.budget_seconds)
+
+    def reload_from(self, path: Path | str) -> bool:
+        """Read a matrix and take it, or say in one line why the running one stays. Reads a file: not for a front."""
+        from idkmesh.health.matrix_file import read_matrix  # noqa: PLC0415  a start without a matrix needs no YAML
+
+        try:
+            matrix = read_matrix(path)
+        except MatrixError as error:
+            first = error.findings[0]
+            facts = {
+                "findings": len(error.findings),
+                "line": first.line,
+                "column": first.column,
+                "rule": first.rule.value,
+                "what": first.what,
+            }
+            self._log(f"the probe matrix is refused, the running one stays: {error}", logging.ERROR)
+            self._tell(Change(MATRIX_REFUSED, None, facts))
+            return False
+        except Exception as error:  # noqa: BLE001  a fault of ours must not end who reloads
+            self._log(f"the probe matrix was not read again: {type(error).__name__}: {error}", logging.ERROR)
+            return False
+        self.reload(matrix)
+        return True
+
+    # --- for who answers ------------------------------------------------------------------------------------------
+
+    def overdue(self) -> tuple[str, ...]:
+        """Return the components that have been silent for too long. None is alive (HL-1.1)."""
+        return self.watchdog.overdue(self._clock.monotonic())
+
+    def readiness(self) -> Readiness:
+        """Return what the dependencies come to: the same object while that is the same."""
+        return self._runner.readiness()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what else readiness is to warn of."""
+        return self._slots.warnings
+
+    def refresh(self) -> None:
+        """Ask for new results where they have expired and wait to be asked for (HL-4.6)."""
+        self._runner.refresh()
+
+    def snapshot(self) -> HealthSnapshot:
+        """Return what is known of the dependencies."""
+        return self._runner.snapshot()
+
+    def reading(self) -> HealthReading:
+        """Return all of it at one instant."""
+        now = self._clock.monotonic()
+        return HealthReading(
+            now=now,
+            snapshot=self._runner.snapshot(),
+            liveness=self._liveness,
+            silences=self.watchdog.silences(now),
+            overdue=self.watchdog.overdue(now),
+            budget=self.watchdog.budget,
+            slots_held=len(self._slots.held),
+        )
+
+    # --- the watching thread's ------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        while not self._ended.wait(max(SHORTEST_LOOK_SECONDS, min(LONGEST_LOOK_SECONDS, self.watchdog.budget / 4))):
+            try:
+                self.look(self._clock.monotonic())
+            except Exception as error:  # noqa: BLE001  a fault of ours: it is told once, and the next look follows
+                if not self._faulty:
+                    self._log(
+                        f"the watch over this process has a fault: {type(error).__name__}: {error}", logging.ERROR
+                    )
+                self._faulty = True
+
+    def look(self, now: float) -> None:
+        """See what has become overdue or is so no longer, and who holds a slot for too long. One thread's."""
+        self._liveness, change = watch(
+            self._liveness,
+            self.watchdog.overdue(now),
+            self.watchdog.silences(now),
+            critical_down=self._runner.snapshot().critical_down,
+            interval=self._interval,
+        )
+        if change is not None:
+            self._tell(change)
+        self._slots, held = look(self._slots, self._holders(), now, self.watchdog.budget)
+        for each in held:
+            self._tell(each)
+
+    def _tell(self, change: Change) -> None:
+        line = line_of(change)
+        if line is not None and not self._is_first_ok(change):
+            self._log(*line)
+        self._changed(change)
+
+    def _is_first_ok(self, change: Change) -> bool:
+        """Say whether a dependency is well that was never told to be anything else: a thousand of them start at once.
+
+        These changes are the scheduler's alone, so one thread keeps the names.
+        """
+        if change.what != DEPENDENCY_CHANGED or change.subject is None:
+            return False
+        if change.facts["to"] != "ok":
+            self._told.add(change.subject)
+            return False
+        told = change.subject in self._told
+        self._told.discard(change.subject)
+        return not told
