@@ -59,8 +59,8 @@ def running(command: list[str], cwd: Path = ROOT) -> Iterator[subprocess.Popen[s
     assert process.returncode == 0
 
 
-def answer(port: int, path: str = "/") -> http.client.HTTPResponse:
-    """Ask until the server listens."""
+def answer(port: int, path: str = "/", status: int = 0) -> http.client.HTTPResponse:
+    """Ask until the server listens, and until it answers with ``status`` if that is given."""
     deadline = time.monotonic() + WAIT
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
@@ -71,11 +71,12 @@ def answer(port: int, path: str = "/") -> http.client.HTTPResponse:
         except OSError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(0.02)
         else:
-            return response
+            if status in {0, response.status} or time.monotonic() > deadline:
+                return response
         finally:
             connection.close()
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
@@ -109,7 +110,7 @@ def test_asking_a_probe_path() -> None:
     port = free_port()
     environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     with running([sys.executable, "-m", "idkmesh", "control-tower", "--port", str(port)]):
-        assert answer(port, "/readyz").status == 200
+        assert answer(port, "/readyz", 200).status == 200
         shell = command.replace("8765", str(port)).replace("idkmesh", f"{shlex.quote(sys.executable)} -m idkmesh", 1)
         done = subprocess.run(shell, shell=True, env=environ, check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import os
 import threading
 import time
@@ -592,13 +593,15 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
 
 
 def seconds(text: str) -> float:
-    """Return the CPU time that judging takes, the better of two."""
+    """Return the CPU time that judging takes, the best of three. What the collector does depends on all other tests."""
     times = []
-    for _ in range(2):
+    gc.disable()
+    for _ in range(3):
         start = time.thread_time()
         with contextlib.suppress(MatrixError):
             load_matrix(text, "m.yaml")
         times.append(time.thread_time() - start)
+    gc.enable()
     return min(times)
 
 
@@ -644,9 +647,9 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("build", HOSTILE.values(), ids=HOSTILE)
 def test_work_is_linear(build: Callable[[int], str]) -> None:
-    """HL-3.2: four times the file takes about four times the work, whatever is in it; quadratic would be 16."""
-    small, large = build(50_000), build(200_000)
+    """HL-3.2: eight times the file takes about eight times the work, whatever is in it; quadratic would be 64."""
+    small, large = build(25_000), build(200_000)
     ratios: list[float] = []
-    while len(ratios) < 3 and (not ratios or ratios[-1] > 8):  # a busy machine gets another chance
+    while len(ratios) < 3 and (not ratios or ratios[-1] > 24):  # a busy machine gets another chance
         ratios.append(seconds(large) / max(seconds(small), 0.001))
-    assert min(ratios) <= 8
+    assert min(ratios) <= 24
