@@ -18,7 +18,6 @@ from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from idkmesh.health.model import ProbeMatrix
     from idkmesh.health.service import HealthService
