@@ -26,7 +26,7 @@ from idkmesh.httpd.signals import serve_until_signal
 from idkmesh.service_runtime import ServiceIdentity, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from idkmesh.control_tower.probes import ProbeState
     from idkmesh.health.service import HealthService
@@ -163,7 +163,7 @@ def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
             stack.enter_context(_probes_of(server, health, probe_address))
         served = console.fitted(target)
         console.say(f"idkmesh serve {__version__} serves {served} on {scheme}://{url_host(name)}:{server.server_port}/")
-        return run(server, signals)
+        return run(server, signals, tuple if health is None else health.overdue)
 
 
 def _probes_of(
@@ -218,17 +218,20 @@ def _is_open(name: str) -> bool:
     return not ipaddress.ip_address(name.partition("%")[0]).is_loopback
 
 
-def run(server: BoundedHTTPServer, signals: ShutdownSignals) -> int:
-    """Serve until a signal, drain, and return the exit code. The log goes to standard error, line by line."""
+def run(server: BoundedHTTPServer, signals: ShutdownSignals, overdue: Callable[[], Sequence[str]]) -> int:
+    """Serve until a signal, drain, and return the exit code. The log goes to standard error, line by line.
+
+    ``overdue`` names the components that have been silent for too long, and does not wait: a supervisor is to know.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     use_short_switch_interval()
     if os.environ.get("NOTIFY_SOCKET"):
-        _tell_supervisor(server)
+        _tell_supervisor(server, overdue)
     return serve_until_signal(server, signals)
 
 
-def _tell_supervisor(server: BoundedHTTPServer) -> None:
-    """Tell systemd that the service is ready, that its loop goes round, and when it drains (HL-2.4)."""
+def _tell_supervisor(server: BoundedHTTPServer, overdue: Callable[[], Sequence[str]]) -> None:
+    """Tell systemd that the service is ready, that nobody in it is overdue, and when it drains (HL-2.4)."""
     from idkmesh.health.notify import Notifier
 
     notifier = Notifier.from_environ(os.environ)
@@ -237,7 +240,7 @@ def _tell_supervisor(server: BoundedHTTPServer) -> None:
     def act() -> None:
         """Do this at each pass of the loop, which takes half a second at most."""
         actions()
-        notifier.beat(time.monotonic(), ())
+        notifier.beat(time.monotonic(), overdue())
 
     def happened(what: str, _facts: object) -> None:
         if what == "drain.started":

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,8 @@ import pytest
 from idkmesh.health.manifest import manifest
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.health.notify import RETRY_SECONDS, Keepalive, Notifier, status_line
+from idkmesh.httpd import BoundedHTTPServer
+from idkmesh.serving import _tell_supervisor
 from tests.events.support import ROOT
 from tests.health.matrices import EXAMPLE
 
@@ -252,3 +255,25 @@ def test_a_serving_command_tells_its_supervisor(tmp_path: Path) -> None:
         assert heard[0].startswith("READY=1\n")
         assert heard[1:3] == ["WATCHDOG=1", "WATCHDOG=1"]
         assert service.returncode == 0
+def test_a_stalled_part_ends_the_keep_alive(tmp_path: Path) -> None:
+    """HL-2.4: the beats are those that liveness is read from: while one is overdue systemd gets a status, and no more.
+
+    A real server in this process goes round all the time; whom it names overdue is the test's to say.
+    """
+    overdue: list[str] = []
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor, pytest.MonkeyPatch.context() as patch:
+        supervisor.bind(str(tmp_path / "notify"))
+        supervisor.settimeout(20)
+        patch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        patch.setenv("WATCHDOG_USEC", "20000")
+        server = BoundedHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+        _tell_supervisor(server, lambda: tuple(overdue))
+        server.service_actions()
+        overdue.append("probes")
+        server.service_actions()
+        server.server_close()
+        heard = [supervisor.recv(4096).decode() for _ in range(3)]
+        supervisor.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            supervisor.recv(4096)
+    assert heard == ["READY=1\nSTATUS=ready", "WATCHDOG=1", "STATUS=stalled: probes"]
