@@ -110,7 +110,6 @@ class _Attempt:
         self._back: queue.SimpleQueue[tuple[Run, Result]] = queue.SimpleQueue()
         self._crew = Crew(concurrency, self.clock, lambda run, result, _raised: self._back.put((run, result)))
         self._probes: list[DeadlineProbe] = []
-        self._lost = 0
 
     def begin(self, place: int, dependency: Dependency) -> None:
         now = self.clock.monotonic()
@@ -135,7 +134,6 @@ class _Attempt:
             now = self.clock.monotonic()
             for late in [run for run in self.out if now >= run.given_up_at]:
                 self._crew.give_up()
-                self._lost += 1
                 self.results[self.out.pop(late)] = Result(late.began, now - late.began, Outcome.FAILED, TIMEOUT)
             return
         if run in self.out:
@@ -143,12 +141,9 @@ class _Attempt:
             self.results[self.out.pop(run)] = result
         else:  # it was given up, and has come back after all
             self._crew.regain()
-            self._lost -= 1
 
     def end(self) -> None:
         """Send the workers home, the lost ones when they come back, and end what a run has started."""
-        for _ in range(self._lost):
-            self._crew.regain()
         self._crew.dismiss()
         for probe in self._probes:
             probe.close()

@@ -67,8 +67,9 @@ class Crew:
             self._runs.put(None)
 
     def dismiss(self) -> None:
-        """Send every worker home that is not lost, once it has done what it does."""
-        for _ in range(self._workers):
+        """Send every worker home once it has done what it does, the lost ones too when they come back."""
+        # One word a thread is enough for all: each takes one at the most, and what nobody takes says nothing.
+        for _ in self._threads:
             self._runs.put(None)
         self._workers = 0
 

@@ -197,6 +197,9 @@ class Probe(Protocol):
         Whatever goes wrong is a result and no exception: one that is raised counts as a run that could not be made.
         """
 
+    def close(self) -> None:
+        """End what a run has started, and start nothing more. Any thread may call it, and it does not wait."""
+
 
 class Verdict(enum.Enum):
     """What is known of a dependency (HL-1.4)."""

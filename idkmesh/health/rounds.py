@@ -158,6 +158,11 @@ class Rounds:
         """Show what is known now, and return what has changed since the last time, each change once."""
         return self._ledger.publish(moment, stuck=len(self._stuck))
 
+    def close(self) -> None:
+        """End what runs have started that are out, also those of declarations that are gone. None begins after that."""
+        for run in (*self._out, *self._stuck):
+            run.probe.close()
+
     @property
     def snapshot(self) -> HealthSnapshot:
         """What was shown last."""

@@ -121,9 +121,10 @@ class HealthRunner:
         self._thread.start()
 
     def stop(self, timeout: float) -> bool:
-        """Begin no more runs, and wait for those that are out and for every thread, at most ``timeout`` seconds.
+        """Begin no more runs, end what can be ended, and wait for every thread, at most ``timeout`` seconds.
 
-        Say whether all have ended. A probe that does not come back cannot be stopped; its thread ends with the process.
+        Say whether all have ended. A command is killed at once: nobody would be left to kill it at its deadline. A
+        probe that does not come back cannot be stopped; its thread ends when it does, or with the process.
         """
         deadline = time.monotonic() + timeout
         self._inbox.put(_Stop())
@@ -184,6 +185,7 @@ class HealthRunner:
                 self._guarded_pass(message)
                 message = self._next_message()
         finally:
+            self._rounds.close()
             self._crew.dismiss()
         # Not where the thread dies of something else: the silence of its beat is how that is noticed.
         self._beat.close()

@@ -86,6 +86,9 @@ class NoProbe:
     def run(self, timeout: float, clock: Clock) -> Result:
         raise AssertionError("rounds call no probe")
 
+    def close(self) -> None:
+        """Have nothing to end."""
+
 
 class Game:
     """Rounds on a manual clock: the test is the clock, the workers and the probes."""
@@ -165,6 +168,9 @@ class HeldProbe:
         finally:
             with self._lock:
                 self.at_once -= 1
+
+    def close(self) -> None:
+        """Have nothing to end: the test opens it."""
 
 
 class Stage:

@@ -255,6 +255,8 @@ def test_a_serving_command_tells_its_supervisor(tmp_path: Path) -> None:
         assert heard[0].startswith("READY=1\n")
         assert heard[1:3] == ["WATCHDOG=1", "WATCHDOG=1"]
         assert service.returncode == 0
+
+
 def test_a_stalled_part_ends_the_keep_alive(tmp_path: Path) -> None:
     """HL-2.4: the beats are those that liveness is read from: while one is overdue systemd gets a status, and no more.
 

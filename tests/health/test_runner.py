@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,13 +14,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.clock import SystemClock
-from idkmesh.health.model import Refresh, Result
+from idkmesh.health.model import Command, Refresh, Result
+from idkmesh.health.probes import probe_for
 from idkmesh.health.runner import CONCURRENCY, HealthRunner, log_line
 from idkmesh.health.watchdog import Watchdog
-from tests.health.support import COULD_NOT_RUN, FAILED, OK, HeldProbe, ManualClock, Stage, dependency, matrix_of, until
+from tests.health.support import (
+    COULD_NOT_RUN,
+    FAILED,
+    OK,
+    PATIENCE,
+    HeldProbe,
+    ManualClock,
+    Stage,
+    dependency,
+    matrix_of,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from idkmesh.health.changes import Change
     from idkmesh.health.model import ProbeSpec
@@ -87,6 +102,33 @@ def test_stop_waits_for_a_run_and_no_longer() -> None:
     assert any("have not come back" in line for _, line in stage.lines)
     stage.probes["a"].opened.set()
     assert stage.runner.stop(20) is True
+
+
+def test_a_probe_that_was_given_up_and_comes_back_after_the_end_keeps_no_thread() -> None:
+    """HL-4.11: its worker goes home as the others do, although no scheduler is left to send it there."""
+    stage = Stage(quick("a"))
+    stage.probes["a"].opened.clear()
+    stage.runner.start()
+    until(lambda: stage.runner.snapshot().stuck == 1, "it is not given up")
+    assert stage.runner.stop(0.05) is False
+    stage.probes["a"].opened.set()
+    assert stage.runner.stop(PATIENCE) is True
+
+
+def test_a_command_does_not_outlive_the_runner(tmp_path: Path) -> None:
+    """HL-4.8: nobody is left to kill it at its deadline, so it is killed with its group when the runner stops."""
+    pid_file = tmp_path / "pid"
+    text = f"import os, time; open({str(pid_file)!r}, 'w').write(str(os.getpid()) + '.'); time.sleep(600)"
+    row = dependency(probe=Command(argv=(sys.executable, "-c", text)), timeout_ms=60_000, interval_ms=60_000)
+    watchdog = Watchdog(3.0)
+    runner = HealthRunner(
+        matrix_of(row), probe_for, clock=SystemClock(), beat=watchdog.register("probes"), changed=lambda _: None
+    )
+    runner.start()
+    until(lambda: pid_file.exists() and pid_file.read_text().endswith("."), "the command does not run")
+    assert runner.stop(PATIENCE) is True
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()[:-1]), 0)
 
 
 def test_stop_ends_although_the_scheduler_does_not() -> None:

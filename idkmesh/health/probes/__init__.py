@@ -15,14 +15,14 @@ from idkmesh.health.probes.dns import DnsProbe
 from idkmesh.health.probes.file import FileProbe
 from idkmesh.health.probes.grpc import GrpcProbe
 from idkmesh.health.probes.http import HttpProbe
-from idkmesh.health.probes.probe import DeadlineProbe, Probe
+from idkmesh.health.probes.probe import DeadlineProbe
 from idkmesh.health.probes.python import PythonProbe
 from idkmesh.health.probes.tcp import TcpProbe
 
 if TYPE_CHECKING:
     from idkmesh.health.model import ProbeSpec
 
-__all__ = ["DeadlineProbe", "Probe", "probe_for"]
+__all__ = ["DeadlineProbe", "probe_for"]
 
 
 def probe_for(spec: ProbeSpec) -> DeadlineProbe:  # noqa: PLR0911  one for each kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from idkmesh.health.model import Outcome, Result
 from idkmesh.health.probes.words import ProbeError, could_not_run, failed, word_of
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 
 MAX_DETAIL_CHARACTERS: Final = 200
 """Bound of a detail (HL-4.12)."""
-
-
-class Probe(Protocol):
-    """What the runner runs. Never twice at once for one probe; the thread is the runner's."""
-
-    def run(self, timeout: float, clock: Clock) -> Result:
-        """Ask the dependency once, for at most ``timeout`` seconds in all. Raises for nothing it or the file does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,7 @@ def judged(said: Said, latency: float, timeout: float) -> Said:
 
 
 class DeadlineProbe(ABC):
-    """A probe of one kind. A kind says what it does in :meth:`attempt`; the rest holds for all.
+    """A probe of one kind, as the runner wants it. It says what it does in :meth:`attempt`; the rest is common.
 
     ``calls`` are its calls that cannot be interrupted, if it makes any.
     """
@@ -80,7 +73,7 @@ class DeadlineProbe(ABC):
         """End what a run has started and its deadline has not ended yet. A probe is not run after that."""
 
     def run(self, timeout: float, clock: Clock) -> Result:
-        """Ask once (see :class:`Probe`)."""
+        """Ask once, for at most ``timeout`` seconds in all. Raises for nothing that it or the file does."""
         began = clock.monotonic()
         said = self._said(Deadline(clock, began + timeout))
         latency = clock.monotonic() - began
