@@ -7,6 +7,8 @@ Laws of this module:
 3. While a run is out, its probe is not due: the next run is planned when it is settled. So there are never two at once.
 4. A probe that has overstayed is not run until it has come back. A run that is due meanwhile could not be made, and
    counts as that: the dependency is failing first, then unknown (HL-4.2, HL-4.11).
+5. Noncritical dependencies never take all places, and critical ones go first: however many of the former hang, what
+   readiness depends on is asked in time (HL-1.2, HL-4.4).
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ OVERSTAY_SECONDS: Final = 1.0
 """How long after its timeout a run may still come back before it is given up."""
 
 TIMEOUT: Final = "timeout"
+NONCRITICAL_SHARE: Final = 3 / 4
+"""How much of the places noncritical dependencies may take at once (HL-4.4)."""
+
 NOT_BACK: Final = "the last run has not come back"
 
 
@@ -62,7 +67,8 @@ class Rounds:
     """Decides which runs begin, and what of them counts.
 
     ``probes`` has a probe for each name of the matrix, ``random`` gives numbers from 0 up to 1. At most ``concurrency``
-    runs are out at once; those that have overstayed are not counted among them (HL-4.4).
+    runs are out at once, and three quarters of that of noncritical dependencies (one at least); those that have overstayed
+    are not counted among them (HL-4.4).
     """
 
     def __init__(
@@ -77,8 +83,10 @@ class Rounds:
         if concurrency < 1:
             raise ValueError(f"rounds: a concurrency of {concurrency} is refused, at 0 no probe would ever run")
         self._concurrency = concurrency
+        self._noncritical_places = max(1, int(concurrency * NONCRITICAL_SHARE))
         self._random = random
-        self._agenda = Agenda()
+        self._agendas = {True: Agenda(), False: Agenda()}
+        """By whether the dependencies are critical; those come first."""
         self._out: dict[Run, None] = {}
         self._stuck: dict[Run, None] = {}
         self._ledger = Ledger(moment)
@@ -93,7 +101,8 @@ class Rounds:
         fresh = self._ledger.reload(matrix, probes, moment)
         for name in before:
             if name in fresh or self._ledger.get(name) is None:
-                self._agenda.remove(name)
+                for agenda in self._agendas.values():  # it may have been of the other kind
+                    agenda.remove(name)
         self._plan_first(fresh, moment.now)
 
     def finished(self, run: Run, result: Result, moment: Moment) -> bool:
@@ -142,16 +151,11 @@ class Rounds:
     def start_due(self, moment: Moment) -> list[Run]:
         """Return the runs that begin now: those that are due for longest, as many as there are places."""
         runs: list[Run] = []
-        while len(self._out) < self._concurrency and (entry := self._agenda.take(moment.now)) is not None:
-            due, name = entry
-            record = self._ledger[name]
-            self._ledger.update(name, tried=moment.now, due=None, running=not record.stuck)
-            if record.stuck:
-                self._ledger.hear(name, Result(moment.now, 0.0, Outcome.COULD_NOT_RUN, NOT_BACK), moment)
-                self._plan(record, due, moment.now)
-            else:
-                runs.append(Run(record.dependency, record.probe, due, moment.now))
-                self._out[runs[-1]] = None
+        for critical, agenda in self._agendas.items():
+            while self._has_place(critical=critical) and (entry := agenda.take(moment.now)) is not None:
+                run = self._begun(*entry, moment)
+                if run is not None:
+                    runs.append(run)
         return runs
 
     def publish(self, moment: Moment) -> list[Change]:
@@ -170,11 +174,31 @@ class Rounds:
 
     def next_instant(self) -> float:
         """Return when there is something to do although nothing comes in, in monotonic seconds."""
-        due = self._agenda.next_due() if len(self._out) < self._concurrency else None
-        given_up = min((run.given_up_at for run in self._out), default=NEVER)
-        return min(NEVER if due is None else due, given_up, self._ledger.next_instant)
+        instants = [self._ledger.next_instant, *(run.given_up_at for run in self._out)]
+        for critical, agenda in self._agendas.items():
+            if self._has_place(critical=critical) and (due := agenda.next_due()) is not None:
+                instants.append(due)
+        return min(instants)
 
-    # --- plans ----------------------------------------------------------------------------------------------------
+    # --- places and plans ---------------------------------------------------------------------------------------------
+
+    def _has_place(self, *, critical: bool) -> bool:
+        """Say whether a run of that kind may begin."""
+        if len(self._out) >= self._concurrency:
+            return False
+        return critical or sum(not run.dependency.critical for run in self._out) < self._noncritical_places
+
+    def _begun(self, due: float, name: str, moment: Moment) -> Run | None:
+        """Begin the run that is due, and return it; None where the last one has not come back."""
+        record = self._ledger[name]
+        self._ledger.update(name, tried=moment.now, due=None, running=not record.stuck)
+        if record.stuck:
+            self._ledger.hear(name, Result(moment.now, 0.0, Outcome.COULD_NOT_RUN, NOT_BACK), moment)
+            self._plan(record, due, moment.now)
+            return None
+        run = Run(record.dependency, record.probe, due, moment.now)
+        self._out[run] = None
+        return run
 
     def _record_of(self, run: Run) -> Record | None:
         """Return the record that a run is of, None where another declaration has taken its place."""
@@ -193,7 +217,7 @@ class Rounds:
             self._put(dependency.name, next_due(due, began, dependency.interval_ms / 1000, self._random))
 
     def _put(self, name: str, due: float) -> None:
-        self._agenda.put(name, due)
+        self._agendas[self._ledger[name].dependency.critical].put(name, due)
         self._ledger.update(name, due=due)
 
 

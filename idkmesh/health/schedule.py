@@ -64,10 +64,6 @@ class Agenda:
         """Forget a name, if it is there."""
         self._entries.pop(name, None)
 
-    def get(self, name: str) -> float | None:
-        """Return when a name is due."""
-        return self._entries.get(name)
-
     def next_due(self) -> float | None:
         """Return when the first one is due, None where there is none."""
         while self._heap:

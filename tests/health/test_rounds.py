@@ -228,6 +228,41 @@ def test_stuck_probes_take_no_place() -> None:
     assert game.rounds.snapshot.stuck == 2
 
 
+def test_noncritical_ones_that_hang_cost_no_readiness() -> None:
+    """HL-1.2, HL-4.4: fifty that take their whole timeout, more than the places can serve; the critical one lives on.
+
+    Its results live for the shortest time that HL-3.3 allows, and it answers at once.
+    """
+    slow = {"critical": False, "timeout_ms": 900, "interval_ms": 1000, "cache_ms": 1900}
+    hanging = [dependency(f"a{number:02}", **slow) for number in range(50)]
+    game = Game(*hanging, dependency("db", timeout_ms=100, interval_ms=1000, cache_ms=1100))
+    out: list[Run] = []
+    for _ in range(1000):
+        for run in game.turn(0.01):
+            if run.name == "db":
+                game.end(run)
+            else:
+                out.append(run)
+        for run in [run for run in out if game.clock.now - run.began >= 0.899]:
+            out.remove(run)
+            game.end(run, FAILED)
+        assert len(out) <= 12
+    assert game.status() == "ready"
+    assert [step for step in steps(game) if step[0] == "db"] == [("db", "unknown", "ok")]
+
+
+def test_critical_ones_begin_first() -> None:
+    """HL-4.4: of those that are due; what waits besides gets the places that are left."""
+    rows = [dependency(f"a{number}", critical=False) for number in range(3)]
+    game = Game(*rows, dependency("z"), concurrency=2)
+    first, second = game.turn(1.0)
+    assert (first.name, second.name) == ("z", "a0")
+    game.end(first)
+    assert game.turn() == []
+    game.end(second)
+    assert [run.name for run in game.turn()] == ["a1"]
+
+
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
