@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.health.ledger import Ledger
 from idkmesh.health.model import Outcome, Refresh, Result
 from idkmesh.health.schedule import Agenda, first_due, next_due
-from idkmesh.health.snapshot import NEVER, ask_after
+from idkmesh.health.snapshot import ask_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,8 +67,8 @@ class Rounds:
     """Decides which runs begin, and what of them counts.
 
     ``probes`` has a probe for each name of the matrix, ``random`` gives numbers from 0 up to 1. At most ``concurrency``
-    runs are out at once, and three quarters of that of noncritical dependencies (one at least); those that have overstayed
-    are not counted among them (HL-4.4).
+    runs are out at once, and three quarters of that (one at least) of noncritical dependencies; those that have
+    overstayed are not counted among them (HL-4.4).
     """
 
     def __init__(

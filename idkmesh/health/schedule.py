@@ -2,8 +2,8 @@
 
 Laws of this module:
 
-1. Jitter only makes a run earlier: its next result is there before one that lives ``interval_ms`` + ``timeout_ms``, the
-   least that HL-3.3 allows, has expired.
+1. Jitter only makes a run earlier, and by a little at least: its next result is there before one that lives
+   ``interval_ms`` + ``timeout_ms``, the least that HL-3.3 allows, has expired, also where the machine is a little late.
 2. A run is due by when the one before it was due, not by when that began: small delays do not add up.
 3. After a long delay the rhythm begins anew. Nothing is made up for, so two runs never follow close upon each other.
 """
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 JITTER: Final = 0.1
 """How much of an interval a run may be earlier, so that what began together does not stay together (HL-4.3)."""
+
+LEAST_EARLY: Final = 0.02
+"""How much of an interval a run is earlier at least. Threads wake up late, and a run that times out ends after its
+deadline: without it such a run would find the result before it expired, and tell of two changes or of one too many."""
 
 FIRST_SPREAD_SECONDS: Final = 1.0
 """The longest time over which first runs are spread (HL-4.3)."""
@@ -40,7 +44,7 @@ def next_due(due: float, began: float, interval: float, random: Callable[[], flo
     Two runs begin at least ``1 - JITTER - CATCH_UP`` of an interval apart.
     """
     base = due if began - due <= CATCH_UP * interval else began
-    return base + interval * (1.0 - JITTER * random())
+    return base + interval * (1.0 - LEAST_EARLY - (JITTER - LEAST_EARLY) * random())
 
 
 class Agenda:

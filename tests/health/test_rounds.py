@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from idkmesh.health.changes import MAX_NAMES
 from idkmesh.health.model import Refresh
 from idkmesh.health.rounds import NOT_BACK, OVERSTAY_SECONDS
+from idkmesh.health.schedule import LEAST_EARLY
 from idkmesh.health.snapshot import judged
 from tests.health.support import COULD_NOT_RUN, FAILED, OK, START, Game, dependency
 
@@ -166,7 +167,7 @@ def test_an_expiry_is_told_with_its_reason() -> None:
     assert game.turn(2.5) == []
     assert game.take_told(CHANGED)[-1].facts["detail"] == "stale"
     assert game.verdict() == "unknown"
-    assert game.rounds.next_instant() == START + 60.0
+    assert game.rounds.next_instant() == pytest.approx(START + 60.0 * (1 - LEAST_EARLY))
 
 
 def test_a_result_that_lives_until_the_next_leaves_no_gap() -> None:
@@ -176,6 +177,23 @@ def test_a_result_that_lives_until_the_next_leaves_no_gap() -> None:
         game.turn(0.5)
         game.end(run, OK)
         (run,) = game.turn(0.5)
+    assert steps(game) == [("db", "unknown", "ok")]
+
+
+def test_a_timeout_on_a_machine_that_is_late_is_not_taken_for_age() -> None:
+    """HL-4.3, HL-4.5, HL-4.7: the shortest cache, the latest run, its end after the deadline: one failure is no change.
+
+    What lives a second and a half was known at once, the next run begins 10 ms late and is told 5 ms after its timeout.
+    """
+    game, run = started(critical=False, failure_threshold=2, timeout_ms=500, interval_ms=1000, cache_ms=1500)
+    game.end(run, OK)
+    for outcome in (FAILED, OK, FAILED, OK):
+        due = game.rounds.snapshot.records["db"].due
+        assert due is not None
+        (run,) = game.turn(due - game.clock.now + 0.01)
+        if outcome is FAILED:
+            assert game.turn(0.505) == []
+        game.end(run, outcome)
     assert steps(game) == [("db", "unknown", "ok")]
 
 

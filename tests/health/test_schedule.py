@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.health.schedule import CATCH_UP, JITTER, Agenda, first_due, next_due
+from idkmesh.health.schedule import CATCH_UP, JITTER, LEAST_EARLY, Agenda, first_due, next_due
 
 chances = st.floats(0, 1, exclude_max=True)
 intervals = st.floats(0.1, 3600)
@@ -37,7 +37,8 @@ def test_small_delays_do_not_add_up(interval: float, chance: float, late: float)
     due = 0.0
     for _ in range(100):
         due = next_due(due, due + late * interval, interval, lambda: chance)
-    assert due == pytest.approx(100 * interval * (1 - JITTER * chance))
+    early = LEAST_EARLY + (JITTER - LEAST_EARLY) * chance
+    assert due == pytest.approx(100 * interval * (1 - early))
 
 
 def test_what_began_together_drifts_apart() -> None:
