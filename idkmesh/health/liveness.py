@@ -43,8 +43,8 @@ def watch(
     """Take in what a watchdog says now, and return what that makes of liveness, with the change if there is one.
 
     ``critical_down`` is whether a critical dependency was failing by the last word on it: one that has only gone stale
-    may be the stall's own doing. ``interval`` is the watchdog's, in seconds: this process has beaten within it if any
-    component has.
+    may be the stall's own doing. ``interval`` is how long a component that is well may be silent between two beats, in
+    seconds: this process has beaten within it if any component has.
     """
     names = tuple(overdue)
     if bool(names) is bool(before.overdue):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CONCURRENCY: Final = 16
 """Probes that run at once (HL-4.4)."""
 
-LONGEST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 0.5
 """The longest time between two beats of the scheduler; less where its budget is small."""
 
 _logger: Final = logging.getLogger("idkmesh")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,9 @@ PROBES: Final = "probes"
 LONGEST_LOOK_SECONDS: Final = 0.5
 """The longest time between two looks of the watching thread."""
 SHORTEST_LOOK_SECONDS: Final = 0.01
+LATELY_SECONDS: Final = 1.0
+"""Twice the longest pause of the two loops here: whoever has beaten within it makes progress, also where the matrix has
+an interval that is shorter than the pause of a loop with nothing to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +104,11 @@ class HealthService:
         if self._ended.is_set():
             return True
         self._ended.set()
+        deadline = time.monotonic() + timeout
+        ended = self._runner.stop(timeout)
         if self._watcher.is_alive():
-            self._watcher.join(timeout)
-        return self._runner.stop(timeout)
+            self._watcher.join(max(0.0, deadline - time.monotonic()))
+        return ended and not self._watcher.is_alive()
 
     def register_front(self) -> Beat:
         """Take the loop that answers into the watchdog (HL-2.2)."""
@@ -197,7 +203,7 @@ class HealthService:
             self.watchdog.overdue(now),
             self.watchdog.silences(now),
             critical_down=self._runner.snapshot().critical_down,
-            interval=self._interval,
+            interval=max(self._interval, LATELY_SECONDS),
         )
         if change is not None:
             self._tell(change)

@@ -29,7 +29,7 @@ class WatchdogError(ValueError):
 class Beat:
     """A component's promise to beat at least once in each ``budget`` seconds. :meth:`Watchdog.register` makes it."""
 
-    __slots__ = ("_monotonic", "_watchdog", "at", "budget", "name", "own")
+    __slots__ = ("_former", "_monotonic", "_watchdog", "at", "budget", "name", "own")
 
     def __init__(self, watchdog: Watchdog, name: str, budget: float, clock: Clock, own: float | None = None) -> None:
         self._watchdog = watchdog
@@ -39,6 +39,22 @@ class Beat:
         self.own = own
         """The budget that the component asked for, None for the watchdog's."""
         self.at = clock.monotonic()
+        self._former = (float("-inf"), budget)
+        """When the budget was last changed, and what held until then."""
+
+    @property
+    def allowed(self) -> float:
+        """The silence that is allowed now, in seconds.
+
+        A budget that was shortened holds from the next beat on: the component may have gone to wait by the former one.
+        """
+        changed, former = self._former
+        return self.budget if self.at > changed else max(former, self.budget)
+
+    def rebudget(self, budget: float, now: float) -> None:
+        """Change the budget; ``own`` stays. :meth:`Watchdog.rebudget` calls this, with its lock."""
+        self._former = (now, self.allowed)
+        self.budget = budget if self.own is None else min(self.own, budget)
 
     def beat(self) -> None:
         """Say that the component makes progress."""
@@ -71,10 +87,12 @@ class Watchdog:
 
         :raises WatchdogError: the name is taken (HL-2.5), or the budget is not above 0 or longer than the watchdog's.
         """
-        own = self.budget if budget is None else budget
-        if not 0 < own <= self.budget:
-            raise WatchdogError(f"watchdog: {name}: the budget {own!r} is refused, above 0 and up to {self.budget:g} s")
         with self._lock:
+            own = self.budget if budget is None else budget
+            if not 0 < own <= self.budget:
+                raise WatchdogError(
+                    f"watchdog: {name}: the budget {own!r} is refused, it must be above 0 and at most {self.budget:g} s"
+                )
             if any(beat.name == name for beat in self._beats):
                 raise WatchdogError(f"watchdog: {name} is registered already: close its beat first")
             beat = Beat(self, name, own, self._clock, budget)
@@ -96,8 +114,9 @@ class Watchdog:
             raise WatchdogError(f"watchdog: the budget {budget!r} is refused, it must be a number of seconds above 0")
         with self._lock:
             self.budget = budget
+            now = self._clock.monotonic()
             for beat in self._beats:
-                beat.budget = budget if beat.own is None else min(beat.own, budget)
+                beat.rebudget(budget, now)
 
     def remove(self, beat: Beat) -> None:
         """Forget a beat; :meth:`Beat.close` calls this."""
@@ -109,7 +128,7 @@ class Watchdog:
 
         ``now`` is in monotonic seconds, as the clock tells them.
         """
-        return tuple(beat.name for beat in self._beats if now - beat.at > beat.budget)
+        return tuple(beat.name for beat in self._beats if now - beat.at > beat.allowed)
 
     def silences(self, now: float) -> Mapping[str, float]:
         """Return for how many seconds each component has been silent."""

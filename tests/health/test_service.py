@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from idkmesh.health.change_lines import line_of
 from idkmesh.health.changes import MAX_NAMES, Change, named
-from idkmesh.health.model import Disk
+from idkmesh.health.model import Disk, WatchdogFigures
 from idkmesh.health.self_watch import DISK_RESERVE, DISK_ROOM, nothing_but_itself, room_for_files
 from idkmesh.health.service import FRONT, PROBES, HealthService
 from idkmesh.health.slots import WARNING
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
     from idkmesh.clock import Clock
     from idkmesh.health.model import ProbeMatrix
+
+
+def _ignored(_: object) -> None:
+    """Take what a wait says, and say nothing."""
 
 
 class Watched:
@@ -105,6 +112,62 @@ def test_a_budget_changes_for_those_that_have_none_of_their_own() -> None:
     assert (common.budget, own.budget) == (5.0, 4.0)
     with pytest.raises(WatchdogError):
         watchdog.rebudget(0.0)
+
+
+def test_a_shorter_budget_makes_nobody_overdue_that_waits_by_the_longer_one() -> None:
+    """HL-2.1, HL-3.5: it holds from a component's next beat on, also where the matrix is read again and again."""
+    clock = ManualClock()
+    watchdog = Watchdog(10.0, clock)
+    front = watchdog.register("front")
+    clock.now += 1.0
+    for budget in (0.125, 0.25, 0.125):
+        watchdog.rebudget(budget)
+    assert watchdog.overdue(clock.now + 0.4) == ()
+    assert watchdog.overdue(clock.now + 9.1) == ("front",)
+    clock.now += 0.5
+    front.beat()
+    assert watchdog.overdue(clock.now + 0.125) == ()
+    assert watchdog.overdue(clock.now + 0.126) == ("front",)
+
+
+@pytest.mark.parametrize(("ago", "expected"), [(0.0, True), (0.6, True), (1.0, False)])
+def test_a_process_that_beats_is_known_as_such_by_short_intervals_too(ago: float, expected: bool) -> None:
+    """HL-5.4: a loop with nothing to do beats each half second; the matrix's interval may be 10 ms."""
+    clock = ManualClock()
+    figures = WatchdogFigures(interval_ms=10, max_missed_ticks=300)
+    watched = Watched(dataclasses.replace(matrix_of(), watchdog=figures), clock)
+    front = watched.health.register_front()
+    down = dataclasses.replace(watched.health.snapshot(), critical_down=True)
+    clock.now += 3.1 - ago
+    front.beat()
+    clock.now += ago
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watched.health._runner._rounds._ledger, "snapshot", down)
+        watched.health.look(clock.now)
+    ((what, facts),) = watched.take()
+    assert (what, facts["dependency_only"]) == ("idkmesh.liveness.failed", expected)
+
+
+def test_the_end_has_one_timeout_for_all() -> None:
+    """HL-4.11: the scheduler and the watch are both held up: the end comes after the 2 s that were given, not twice."""
+    watched, hold, looking = Watched(matrix_of(dependency())), threading.Event(), threading.Event()
+
+    def holders() -> tuple[str, ...]:
+        looking.set()
+        hold.wait(PATIENCE)
+        return ()
+
+    watched.health._changed = lambda _: _ignored(hold.wait(PATIENCE))
+    watched.health.watch_slots(holders)
+    watched.health.start()
+    assert looking.wait(PATIENCE)
+    until(lambda: watched.probe.runs, "the probe does not run")
+    began = time.monotonic()
+    ended = watched.health.stop(2.0)
+    took = time.monotonic() - began
+    hold.set()
+    assert not ended
+    assert took < 3.9
 
 
 # --- slots ------------------------------------------------------------------------------------------------------------
