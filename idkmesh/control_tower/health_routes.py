@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.document import dependency_list_document, one_dependency_document
+from idkmesh.health.document import dependency_list, one_dependency_document
 from idkmesh.httpd.request import Refusal
-from idkmesh.httpd.responses import JSON, Response, json_body
+from idkmesh.httpd.responses import JSON, Response, json_body, json_list_body
 from idkmesh.httpd.routes import Access, Answer, Route
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def dependency_routes(reading: Callable[[], HealthReading]) -> tuple[Route, Rout
 
     def all_of_them(_request: Request, _body: bytes) -> Response:
         health = reading()
-        return Response(200, (), json_body(dependency_list_document(health.snapshot, health.now)))
+        head, items = dependency_list(health.snapshot, health.now)
+        return Response(200, (), json_list_body(head, "items", items))
 
     def one_of_them(request: Request, _body: bytes) -> Response | Refusal:
         health = reading()

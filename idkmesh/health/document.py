@@ -10,6 +10,8 @@ from idkmesh.health.readiness import statuses_without
 from idkmesh.health.state import age_at, verdict_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from idkmesh.health.model import ProbeSpec
     from idkmesh.health.readiness import Readiness, Status
     from idkmesh.health.snapshot import HealthSnapshot, Record
@@ -60,20 +62,21 @@ def one_dependency_document(snapshot: HealthSnapshot, name: str, now: float) -> 
     return dependency_document(record, now, statuses_without(snapshot.readiness_at(now), (name,))[name])
 
 
-def dependency_list_document(snapshot: HealthSnapshot, now: float) -> dict[str, Any]:
-    """Return the documents of all dependencies in the matrix's order, and the readiness that they come to.
+def dependency_list(snapshot: HealthSnapshot, now: float) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """Return the document of all dependencies without its ``items``, and those, in the matrix's order.
 
-    The list is one page, however long: a matrix is a file that somebody wrote.
+    An item is made when it is asked for: a thousand with their results are too much to be kept at once. The list is one
+    page, however long: a matrix is a file that somebody wrote.
     """
     readiness = snapshot.readiness_at(now)
     without = statuses_without(readiness, snapshot.records)
-    return {
+    head = {
         "kind": "idkmesh-list",
         "schema_version": SCHEMA_VERSION,
         "readiness": readiness_document(readiness),
-        "items": [dependency_document(record, now, without[name]) for name, record in snapshot.records.items()],
         "page": {"next_cursor": None, "limit": len(snapshot.records)},
     }
+    return head, (dependency_document(record, now, without[name]) for name, record in snapshot.records.items())
 
 
 def readiness_document(readiness: Readiness) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -20,10 +22,14 @@ from idkmesh.httpd.responses import (
     error_document,
     header_lines,
     json_body,
+    json_list_body,
     prefers_problem_json,
     problem_document,
 )
 from idkmesh.service_runtime import ServiceIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DATE = "Sun, 29 Nov 2026 12:00:00 GMT"
 RENDERER = ResponseRenderer(ServiceIdentity(service="test", service_version="1.2"), retry_after=7)
@@ -233,6 +239,26 @@ def test_json_is_compact_utf_8_and_strict() -> None:
     assert json.loads(json_body({"a": "\ud800"})) == {"a": "\ud800"}
     with pytest.raises(ValueError, match="JSON"):
         json_body({"a": float("nan")})
+
+
+def test_a_list_is_written_item_by_item() -> None:
+    """HL-1.5: a thousand items in one call would hold up all answers: each is written and let go before the next."""
+
+    class Item(dict[str, int]):
+        """Can be referred to weakly."""
+
+    def items() -> Iterator[Item]:
+        former: weakref.ref[Item] | None = None
+        for number in range(3):
+            assert former is None or former() is None
+            item = Item(number=number)
+            former = weakref.ref(item)
+            yield item
+            del item
+
+    body = json_list_body({"kind": "list", "page": {}}, "items", items())
+    assert body == b'{"kind":"list","page":{},"items":[{"number":0},{"number":1},{"number":2}]}'
+    assert json.loads(json_list_body({"a": 1}, "items", [])) == {"a": 1, "items": []}
 
 
 def test_each_code_has_one_status() -> None:
