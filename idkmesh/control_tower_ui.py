@@ -23,7 +23,7 @@ from idkmesh.health.service import HealthReading, HealthService
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
 from idkmesh.service_runtime import ServiceIdentity, limits_document, usage_document
-from idkmesh.serving import port_written, probes_served, run, url_host
+from idkmesh.serving import STOP_SECONDS, port_written, probes_served, run, url_host
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from idkmesh.service_runtime import ServiceLimits
 
 IDENTITY: Final = ServiceIdentity(service="control-tower", service_version=__version__)
-STOP_SECONDS: Final = 1.0
-"""How long the end of the service waits for probes that are out."""
 
 
 class ControlTowerServer(BoundedHTTPServer):

@@ -62,8 +62,10 @@ class ReloadSignal:
             self._wake_up.wake()
 
     def _wait(self, wake_up: WakeUp, reload: Callable[[], object]) -> None:
+        poll = select.poll()  # select() knows no descriptor beyond 1,023; where there is a SIGHUP there is this
+        poll.register(wake_up.receiver, select.POLLIN)
         while True:
-            select.select([wake_up.receiver], [], [])
+            poll.poll()
             wake_up.clear()
             if self._ended:
                 return

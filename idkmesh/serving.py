@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
 
-_STOP_SECONDS: Final = 1.0
+STOP_SECONDS: Final = 1.0
 """How long the end of a service waits for probes that are out."""
 
 Server = TypeVar("Server", bound=BoundedHTTPServer)
@@ -149,7 +149,7 @@ def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
         return 0
     with contextlib.ExitStack() as stack:
         if health is not None:
-            stack.callback(health.stop, _STOP_SECONDS)
+            stack.callback(health.stop, STOP_SECONDS)
             health.start()
         server = bound(lambda: _bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
         stack.callback(server.server_close)  # also where the rest cannot be had

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from idkmesh.health.answers import probe_document
+from idkmesh.health.answers import JSON, TEXT, liveness_answer, readiness_answer, startup_answer
 from idkmesh.health.readiness import Readiness
 from idkmesh.httpd.refusals import DENIED
-from idkmesh.httpd.responses import JSON, Response, json_body
+from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Answer, Probe
 from idkmesh.service_runtime import Denial
 
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from idkmesh.events.state import RecorderState
+    from idkmesh.health.answers import ProbeAnswer
     from idkmesh.httpd.request import Refusal
     from idkmesh.service_runtime import ServiceIdentity
 
 
 EVENT_STORE: Final = "event_store"
 """The name of the check that fails while the store refuses events, and warns after it was replaced (CT-4.6)."""
-
-_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Health(Protocol):
@@ -77,9 +77,9 @@ class ProbeState:
         self._draining = draining
         self._events = events
         self._again = (("Retry-After", str(retry_after)),)
-        self._alive = Response(200, (), b"ok", _TEXT)
-        self._stalled = Response(503, self._again, b"stalled", _TEXT)
-        self._started = Response(200, (), json_body(probe_document(identity, "started")))
+        self._alive = self._response(liveness_answer(alive=True))
+        self._stalled = self._response(liveness_answer(alive=False))
+        self._started = self._response(startup_answer(identity, Readiness("ready")))
         self._kept: _Kept | None = None
 
     def liveness(self) -> Response:
@@ -120,11 +120,13 @@ class ProbeState:
         # By identity: to compare a thousand names would take as long as a thousand names.
         if kept is None or kept.dependencies is not dependencies or kept.own != own:
             readiness = _with_own(dependencies, own)
-            names = readiness.failing, readiness.warnings
-            body = json_body(probe_document(self._identity, readiness.status, *names))
-            answer = Response(200, (), body) if readiness.status == "ready" else Response(503, self._again, body)
+            answer = self._response(readiness_answer(self._identity, readiness))
             kept = self._kept = _Kept(dependencies, own, answer)
         return kept.answer
+
+    def _response(self, answer: ProbeAnswer) -> Response:
+        again = self._again if answer.status == HTTPStatus.SERVICE_UNAVAILABLE else ()
+        return Response(answer.status, again, answer.body, answer.content_type)
 
 
 def _with_own(dependencies: Readiness, own: _Own) -> Readiness:
@@ -139,8 +141,8 @@ def _with_own(dependencies: Readiness, own: _Own) -> Readiness:
 def probe_rows(state: ProbeState) -> tuple[Probe, ...]:
     """Return the four probe paths as rows of a table."""
     alive = (
-        Answer(status=200, meaning="Alive.", content_types=(_TEXT,)),
-        Answer(status=503, meaning="Stalled: a part of this process makes no progress.", content_types=(_TEXT,)),
+        Answer(status=200, meaning="Alive.", content_types=(TEXT,)),
+        Answer(status=503, meaning="Stalled: a part of this process makes no progress.", content_types=(TEXT,)),
     )
     ready = (
         Answer(status=200, meaning="Ready.", content_types=(JSON,), schema="probe.json"),

@@ -1,4 +1,4 @@
-"""Changes as lines of a log: what an operator wants to find there without an event store. Pure."""
+"""Changes as lines of a log: what an operator wants to find there without an event store (HL-5.4)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,35 @@ if TYPE_CHECKING:
 
 NAMES_IN_A_LINE: Final = 10
 """Of 63 characters at most: the line stays within what a terminal and a log take whole."""
+
+
+class ChangeLog:
+    """Writes changes as lines to ``log``, which takes a line and a level of :mod:`logging`.
+
+    That a dependency is well of which nothing else was told is no line: a thousand of them start at once. One thread
+    writes the changes of dependencies, the scheduler; others may write the rest meanwhile.
+    """
+
+    def __init__(self, log: Callable[[str, int], None]) -> None:
+        self._log = log
+        self._told: set[str | None] = set()
+        """Dependencies whose last line says that they are not ok."""
+
+    def write(self, change: Change) -> None:
+        """Write a change, if it is a line."""
+        line = line_of(change)
+        if line is not None and not self._is_first_ok(change):
+            self._log(*line)
+
+    def _is_first_ok(self, change: Change) -> bool:
+        if change.what != DEPENDENCY_CHANGED:
+            return False
+        if change.facts["to"] != "ok":
+            self._told.add(change.subject)
+            return False
+        told = change.subject in self._told
+        self._told.discard(change.subject)
+        return not told
 
 
 def line_of(change: Change) -> tuple[str, int] | None:

@@ -28,7 +28,7 @@ from idkmesh.health.answers import (
     readiness_answer,
     startup_answer,
 )
-from idkmesh.health.changes import DEPENDENCY_CHANGED, READINESS_CHANGED
+from idkmesh.health.change_lines import ChangeLog
 from idkmesh.health.model import Verdict
 from idkmesh.health.probes import probe_for
 from idkmesh.health.readiness import Known, Readiness, judge
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from idkmesh.health.answers import ProbeAnswer
-    from idkmesh.health.changes import Change
     from idkmesh.health.model import ProbeMatrix
     from idkmesh.health.watchdog import Beat
 
@@ -122,9 +121,8 @@ class HealthMiddleware:
                 return
             self._beat = self._watchdog.register(RUNNER)
             try:
-                runner = HealthRunner(
-                    self._matrix, probe_for, clock=self._clock, beat=self._beat, changed=_tell, log=log_line
-                )
+                told = ChangeLog(log_line).write
+                runner = HealthRunner(self._matrix, probe_for, clock=self._clock, beat=self._beat, changed=told)
                 runner.start()
             except BaseException:
                 self._beat.close()
@@ -178,18 +176,6 @@ class HealthMiddleware:
             self._beat.close()
         self._runner = self._beat = None
         self._begun = False
-
-
-def _tell(change: Change) -> None:
-    """Log what matters to an operator: the program has no event store of ours."""
-    facts = change.facts
-    if change.what == DEPENDENCY_CHANGED:
-        word = f": {facts['detail']}" if facts["detail"] else ""
-        level = logging.INFO if facts["to"] == Verdict.OK.value else logging.WARNING
-        log_line(f"the dependency {change.subject} is {facts['to']}{word}", level)
-    elif change.what == READINESS_CHANGED:
-        level = logging.INFO if facts["to"] == "ready" else logging.WARNING
-        log_line(f"readiness is {facts['to']}, it was {facts['from']}", level)
 
 
 def _begin_in_children() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from idkmesh.health.model import Verdict
@@ -44,10 +44,6 @@ class Readiness:
     failing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
-
-    def with_warnings(self, names: Iterable[str]) -> Readiness:
-        """Return the same with more to look at: what is no dependency and stands against nothing (HL-2.3)."""
-        return replace(self, warnings=(*self.warnings, *names))
 
 
 def is_ok(verdict: Verdict) -> bool:

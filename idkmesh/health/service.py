@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.change_lines import line_of
-from idkmesh.health.changes import DEPENDENCY_CHANGED, MATRIX_REFUSED, Change
+from idkmesh.health.change_lines import ChangeLog
+from idkmesh.health.changes import MATRIX_REFUSED, Change
 from idkmesh.health.findings import MatrixError
 from idkmesh.health.liveness import Liveness, watch
 from idkmesh.health.probes import probe_for as known_probe_for
@@ -79,6 +79,7 @@ class HealthService:
         self._clock = clock
         self._changed = changed
         self._log = log
+        self._lines = ChangeLog(log)
         self._interval = matrix.watchdog.interval_ms / 1000
         self.watchdog = Watchdog(matrix.watchdog.budget_seconds, clock)
         beat = self.watchdog.register(PROBES)
@@ -86,8 +87,6 @@ class HealthService:
         self._holders: Callable[[], Iterable[Hashable]] = tuple
         self._liveness = Liveness()
         self._slots = Slots()
-        self._told: set[str] = set()
-        """Dependencies whose last line in the log says that they are not ok."""
         self._faulty = False
         self._ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="health-watch", daemon=True)
@@ -129,7 +128,7 @@ class HealthService:
         from idkmesh.health.matrix_file import read_matrix  # noqa: PLC0415  a start without a matrix needs no YAML
 
         try:
-            matrix = read_matrix(path)
+            self.reload(read_matrix(path))
         except MatrixError as error:
             first = error.findings[0]
             facts = {
@@ -143,9 +142,10 @@ class HealthService:
             self._tell(Change(MATRIX_REFUSED, None, facts))
             return False
         except Exception as error:  # noqa: BLE001  a fault of ours must not end who reloads
-            self._log(f"the probe matrix was not read again: {type(error).__name__}: {error}", logging.ERROR)
+            self._log(
+                f"the probe matrix was not taken, the running one stays: {type(error).__name__}: {error}", logging.ERROR
+            )
             return False
-        self.reload(matrix)
         return True
 
     # --- for who answers ------------------------------------------------------------------------------------------
@@ -212,21 +212,5 @@ class HealthService:
             self._tell(each)
 
     def _tell(self, change: Change) -> None:
-        line = line_of(change)
-        if line is not None and not self._is_first_ok(change):
-            self._log(*line)
+        self._lines.write(change)
         self._changed(change)
-
-    def _is_first_ok(self, change: Change) -> bool:
-        """Say whether a dependency is well that was never told to be anything else: a thousand of them start at once.
-
-        These changes are the scheduler's alone, so one thread keeps the names.
-        """
-        if change.what != DEPENDENCY_CHANGED or change.subject is None:
-            return False
-        if change.facts["to"] != "ok":
-            self._told.add(change.subject)
-            return False
-        told = change.subject in self._told
-        self._told.discard(change.subject)
-        return not told

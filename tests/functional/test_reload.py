@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import threading
@@ -46,9 +48,10 @@ def test_a_good_file_and_a_bad_one(tmp_path: Path) -> None:
             listed = json.loads(service.get("/api/v1/dependencies", probe=False, host=host)[1])
             assert [item["name"] for item in listed["items"]] == ["db", "gone"]
             query = "/api/v1/events?type=idkmesh.matrix."
+            # They are written in the order in which they came, and a moment after the line.
+            until(lambda: json.loads(service.get(query + "refused", probe=False, host=host)[1])["items"])
             (reloaded,) = json.loads(service.get(query + "reloaded", probe=False, host=host)[1])["items"]
             assert (reloaded["data"]["kept"], reloaded["data"]["added"]) == (1, 1)
-            until(lambda: json.loads(service.get(query + "refused", probe=False, host=host)[1])["items"])
             (refused,) = json.loads(service.get(query + "refused", probe=False, host=host)[1])["items"]
             assert (refused["data"]["line"], refused["data"]["findings"]) == (10, 2)
             assert TOKEN not in "".join(service.errors)
@@ -77,6 +80,22 @@ def test_an_early_signal_is_not_lost() -> None:
         reloads.attach(lambda: calls.append(threading.current_thread().name))
         until(lambda: calls == ["reload"])
     assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_a_descriptor_beyond_those_of_select() -> None:
+    """HL-3.5: a process that holds more than a thousand files is reloaded as well."""
+    with contextlib.ExitStack() as held:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        calls: list[int] = []
+        with ReloadSignal() as reloads:
+            reloads.attach(lambda: calls.append(1))
+            os.kill(os.getpid(), signal.SIGHUP)
+            until(lambda: calls == [1])
+    assert calls == [1]
 
 
 def test_a_slow_reading_holds_nobody_up() -> None:

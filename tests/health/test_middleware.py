@@ -349,14 +349,19 @@ def test_changes_are_logged(make: Make, file: Path, caplog: pytest.LogCaptureFix
     caplog.set_level(logging.INFO, "idkmesh")
     app = make(file_matrix(file))
     app.start()
-    until(lambda: "readiness is ready, it was starting" in caplog.text, "becoming ready is not told")
+    until(lambda: ask(app, "/readyz").status == 200, "it does not become ready")
+    assert caplog.text == ""
+    content = file.read_bytes()
     file.unlink()
-    until(lambda: "readiness is not_ready, it was ready" in caplog.text, "the outage is not told")
-    levels = {record.getMessage().split(",")[0]: record.levelname for record in caplog.records}
-    assert levels["readiness is ready"] == "INFO"
-    assert levels["readiness is not_ready"] == "WARNING"
-    (line,) = (record.getMessage() for record in caplog.records if "db is failing" in record.getMessage())
-    assert str(file) not in line
+    until(lambda: "not ready: db" in caplog.text, "the outage is not told")
+    file.write_bytes(content)
+    until(lambda: "ready again" in caplog.text, "the end of the outage is not told")
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "dependency db (critical) is failing: missing"),
+        ("WARNING", "not ready: db"),
+        ("INFO", "dependency db is ok again"),
+        ("INFO", "ready again"),
+    ]
 
 
 # --- processes --------------------------------------------------------------------------------------------------------

@@ -84,8 +84,3 @@ def test_each_that_is_not_ok_is_named_once(known: list[Known], started: bool) ->
     assert found.failing == tuple(each.name for each in known if each.critical and each.verdict is not OK)
     assert found.warnings == tuple(each.name for each in known if not each.critical and each.verdict is not OK)
     assert (found.status == "ready") is (not found.pending and not found.failing)
-
-
-def test_other_warnings_stand_against_nothing() -> None:
-    """HL-2.3: what is no dependency is named beside them, and the status stays."""
-    assert Readiness("ready", (), ("b",)).with_warnings(("slot",)) == Readiness("ready", (), ("b", "slot"))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from idkmesh.clock import Clock
-    from idkmesh.health.model import ProbeMatrix
+    from idkmesh.health.model import Probe, ProbeMatrix
 
 
 def _ignored(_: object) -> None:
@@ -259,6 +259,24 @@ def test_a_bad_file_keeps_the_running_matrix(tmp_path: Path, text: str | None, w
     ((what, facts),) = watched.take()
     assert (what, facts["findings"]) == ("idkmesh.matrix.refused", findings)
     assert where.startswith(f":{facts['line']}:{facts['column']}: ")
+    assert list(watched.health.snapshot().records) == ["old"]
+
+
+def test_a_fault_of_ours_ends_nobody_who_reloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HL-3.5: what cannot be taken for another reason is one line, and the next signal finds somebody to read."""
+    watched = Watched(matrix_of(dependency("old")))
+    file = tmp_path / "m.yaml"
+    file.write_text(HEAD + ROW)
+
+    def broken(_spec: object) -> Probe:
+        raise RuntimeError("no probe")
+
+    monkeypatch.setattr(watched.health._runner, "_probe_for", broken)
+    assert not watched.health.reload_from(file)
+    assert watched.lines == [
+        ("the probe matrix was not taken, the running one stays: RuntimeError: no probe", logging.ERROR)
+    ]
+    assert watched.health.reading().budget == 3.0
     assert list(watched.health.snapshot().records) == ["old"]
 
 
