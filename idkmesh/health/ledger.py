@@ -25,7 +25,7 @@ from idkmesh.health.changes import (
     named,
 )
 from idkmesh.health.history import Entry
-from idkmesh.health.model import Refresh, Verdict
+from idkmesh.health.model import Outcome, Refresh, Verdict
 from idkmesh.health.snapshot import (
     NEVER,
     HealthSnapshot,
@@ -57,6 +57,8 @@ class Ledger:
         self._unjudged = self._unshown = True
         self._valid_until = NEVER
         self._stuck_total = 0
+        self._hanging: frozenset[str] = frozenset()
+        """Dependencies with a call that has not come back."""
         self.snapshot = self._initial()
 
     def __getitem__(self, name: str) -> Record:
@@ -115,11 +117,14 @@ class Ledger:
         self._unjudged = self._unjudged or record.state.last is None
         if state.verdict is not Verdict.UNKNOWN:
             self._valid_until = min(self._valid_until, state.expires)
-        self.update(name, state=state, history=history)
+        if result.hanging and result.outcome is Outcome.FAILED:
+            self.gave_up()
+        self._hanging = self._hanging | {name} if result.hanging else self._hanging - {name}
+        self.update(name, state=state, history=history, hanging=result.hanging)
         self._note(record.dependency, change, moment)
 
     def gave_up(self) -> None:
-        """Count a run that has overstayed (HL-4.11)."""
+        """Count a run that has overstayed, or a call of one (HL-4.11)."""
         self._stuck_total += 1
         self._unshown = True
 
@@ -140,9 +145,10 @@ class Ledger:
     def publish(self, moment: Moment, *, stuck: int) -> list[Change]:
         """Put another snapshot in place, if there is anything new, and return what has changed since the last one.
 
-        ``stuck`` is how many probes have not come back.
+        ``stuck`` is how many probes have not come back; calls are added here.
         """
         before = self.snapshot
+        stuck += len(self._hanging)
         if self._unshown or self._unjudged or stuck != before.stuck:
             readiness, started, transitions = before.readiness, before.started, before.transitions_total
             if self._unjudged:
@@ -178,6 +184,7 @@ class Ledger:
                 record = Record(dependency=dependency, probe=probes[name], state=state, since=moment.utc)
             self._records[name] = record
         self._on_request = tuple(each.name for each in matrix.dependencies if each.refresh is Refresh.REQUEST)
+        self._hanging = self._hanging.intersection(self._records).difference(fresh)
         self._unjudged = True
         return tuple(fresh)
 

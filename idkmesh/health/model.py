@@ -180,12 +180,17 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run: when it began and how long it took (monotonic seconds), its outcome and a short word on it (HL-4.12)."""
+    """One run: when it began and how long it took (monotonic seconds), its outcome and a short word on it (HL-4.12).
+
+    ``hanging`` says that a call which nothing can interrupt had not come back at the end (HL-4.11): this run's where it
+    has failed, an earlier one's where it could not be run.
+    """
 
     began: float
     latency: float
     outcome: Outcome
     detail: str
+    hanging: bool = False
 
 
 class Probe(Protocol):

@@ -113,7 +113,7 @@ class Rounds:
         record = self._record_of(run)
         if record is None:
             return awaited
-        self._ledger.update(run.name, running=False, stuck=False)
+        self._ledger.update(run.name, running=False, overstays=False)
         if awaited:
             self._ledger.hear(run.name, _in_time(result, run.timeout), moment)
             self._plan(record, run.due, run.began)
@@ -142,7 +142,7 @@ class Rounds:
             self._ledger.gave_up()
             record = self._record_of(run)
             if record is not None:
-                self._ledger.update(run.name, running=False, stuck=True)
+                self._ledger.update(run.name, running=False, overstays=True)
                 result = Result(run.began, moment.now - run.began, Outcome.FAILED, TIMEOUT)
                 self._ledger.hear(run.name, result, moment)
                 self._plan(record, moment.now, moment.now)
@@ -191,8 +191,8 @@ class Rounds:
     def _begun(self, due: float, name: str, moment: Moment) -> Run | None:
         """Begin the run that is due, and return it; None where the last one has not come back."""
         record = self._ledger[name]
-        self._ledger.update(name, tried=moment.now, due=None, running=not record.stuck)
-        if record.stuck:
+        self._ledger.update(name, tried=moment.now, due=None, running=not record.overstays)
+        if record.overstays:
             self._ledger.hear(name, Result(moment.now, 0.0, Outcome.COULD_NOT_RUN, NOT_BACK), moment)
             self._plan(record, due, moment.now)
             return None

@@ -31,8 +31,8 @@ class Record:
     """All that is known of one dependency.
 
     ``since`` labels when the verdict became what it is. ``tried`` is when its probe was last to be started, ``due``
-    when it is to be next, None where it waits for something else: to come back, or to be asked for. ``stuck`` says
-    that the probe has overstayed its time and has not come back (HL-4.11).
+    when it is to be next, None where it waits for something else: to come back, or to be asked for. ``overstays`` says
+    that the probe itself has not come back in its time, ``hanging`` that a call of its last run had not (HL-4.11).
     """
 
     dependency: Dependency
@@ -43,7 +43,13 @@ class Record:
     tried: float = -NEVER
     due: float | None = None
     running: bool = False
-    stuck: bool = False
+    overstays: bool = False
+    hanging: bool = False
+
+    @property
+    def stuck(self) -> bool:
+        """Whether something of it has not come back."""
+        return self.overstays or self.hanging
 
     def known_at(self, now: float) -> Known:
         """Return what readiness needs of it."""
@@ -59,7 +65,7 @@ class HealthSnapshot:
     ``readiness`` holds until ``valid_until`` (monotonic seconds), the earliest instant at which a verdict may expire;
     :meth:`readiness_at` says what holds then. ``ask_after`` is the earliest instant at which asking would start a run
     (HL-4.6). ``critical_down`` says that a critical dependency was last known to be failing; stale is not that.
-    ``stuck`` counts the probes that have not come back now, also of declarations that are gone, and
+    ``stuck`` counts the probes and calls that have not come back now (probes also of declarations that are gone), and
     ``stuck_total`` those that ever did not. ``transitions_total`` counts changes between ready and not ready.
     """
 

@@ -42,6 +42,11 @@ def result_of(probe: ProbeSpec | DeadlineProbe, timeout: float = 5.0) -> Result:
     return result
 
 
+def hangs(probe: DeadlineProbe) -> bool:
+    """Run a probe, and say whether a call of it is still out at the end."""
+    return probe.run(0.1, SystemClock()).hanging
+
+
 def said(probe: ProbeSpec | DeadlineProbe, timeout: float = 5.0) -> Said:
     result = result_of(probe, timeout)
     return result.outcome, result.detail

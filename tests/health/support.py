@@ -69,8 +69,10 @@ def matrix_of(*dependencies: Dependency) -> ProbeMatrix:
     )
 
 
-def result(outcome: Outcome = OK, began: float = START, latency: float = 0.0, detail: str = "") -> Result:
-    return Result(began, latency, outcome, detail or outcome.value)
+def result(
+    outcome: Outcome = OK, began: float = START, latency: float = 0.0, detail: str = "", *, hanging: bool = False
+) -> Result:
+    return Result(began, latency, outcome, detail or outcome.value, hanging)
 
 
 def until(happened: Callable[[], object], what: str) -> None:

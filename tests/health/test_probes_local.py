@@ -15,7 +15,7 @@ from idkmesh.health.model import Disk, File, Python
 from idkmesh.health.probes import probe_for
 from idkmesh.health.probes.disk import lacking
 from idkmesh.health.probes.file import stale
-from tests.health.probe_support import COULD_NOT_RUN, FAILED, OK, said, settled
+from tests.health.probe_support import COULD_NOT_RUN, FAILED, OK, hangs, said, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,7 @@ def test_a_file_system_that_hangs(
     try:
         assert said(probe, 0.1) == (FAILED, "timeout")
         assert said(probe, 0.1) == (COULD_NOT_RUN, "still waiting")
-        assert (probe.abandoned_total, threading.active_count()) == (1, before + 1)
+        assert (hangs(probe), threading.active_count()) == (True, before + 1)
     finally:
         gate.set()
     assert settled(lambda: threading.active_count() == before)
@@ -200,7 +200,7 @@ def test_a_callable_that_blocks(module: str) -> None:
     try:
         for _ in range(3):
             assert said(probe, 0.2) == (COULD_NOT_RUN, "still waiting")
-        assert (probe.abandoned_total, threading.active_count()) == (1, before + 1)
+        assert (hangs(probe), threading.active_count()) == (True, before + 1)
     finally:
         sys.modules[module].gate.set()
     assert settled(lambda: threading.active_count() == before)

@@ -381,6 +381,23 @@ def test_a_run_of_a_declaration_that_is_gone_says_nothing() -> None:
     assert game.status() == "ready"
 
 
+def test_a_call_that_hangs_is_counted_once_and_while_it_lasts() -> None:
+    """HL-4.11, HL-5.5: the probe came back in time and says so; the next runs wait for it; a new call counts anew."""
+    game, run = started(success_threshold=2)
+    seen = []
+    words = ((FAILED, True), (COULD_NOT_RUN, True), (COULD_NOT_RUN, True), (FAILED, True), (OK, False), (FAILED, False))
+    for outcome, hanging in words:
+        game.end(run, outcome, hanging=hanging)
+        snapshot = game.rounds.snapshot
+        assert snapshot.records["db"].stuck is hanging
+        seen.append((snapshot.stuck, snapshot.stuck_total))
+        (run,) = game.turn(1.0)
+    assert seen == [(1, 1), (1, 1), (1, 1), (1, 2), (0, 2), (0, 2)]
+    game.end(run, FAILED, hanging=True)
+    game.reload(dependency(interval_ms=2000))
+    assert (game.rounds.snapshot.stuck, game.rounds.snapshot.stuck_total) == (0, 3)
+
+
 def test_a_stuck_run_of_a_declaration_that_is_gone_is_counted() -> None:
     """HL-4.11: its thread is away all the same."""
     game, old = started()

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import logging
 import os
+import shutil
 import sys
 import threading
 import time
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.clock import SystemClock
-from idkmesh.health.model import Command, Refresh, Result
+from idkmesh.health.document import unknown_because
+from idkmesh.health.model import Command, Disk, Refresh, Result
 from idkmesh.health.probes import probe_for
 from idkmesh.health.runner import CONCURRENCY, HealthRunner, log_line
 from idkmesh.health.watchdog import Watchdog
@@ -208,6 +210,26 @@ def test_an_overstayed_probe_is_replaced_and_told() -> None:
         until(lambda: probe_threads() == 1, "the thread that came back is one too many")
         assert hanging.most_at_once == 1
         assert any("a_hangs has come back" in line for _, line in stage.lines)
+
+
+def test_a_file_system_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HL-4.11, HL-5.3, HL-5.5: of a real probe, which comes back at its deadline and leaves its call behind."""
+    gate, real = threading.Event(), shutil.disk_usage
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: (gate.wait(PATIENCE), real(path))[1])
+    row = quick("disk", probe=Disk(path="/", min_free_bytes=1))
+    beat = Watchdog(3.0).register("probes")
+    runner = HealthRunner(matrix_of(row), probe_for, clock=SystemClock(), beat=beat, changed=lambda _: None)
+    runner.start()
+    try:
+        until(lambda: runner.snapshot().stuck == 1, "nobody is told of it")
+        until(lambda: runner.snapshot().records["disk"].state.verdict.value == "unknown", "it is not given up")
+        assert unknown_because(runner.snapshot().records["disk"], time.monotonic()) == "stuck"
+        gate.set()
+        until(lambda: runner.readiness().status == "ready", "it is not asked again")
+        assert (runner.snapshot().stuck, runner.snapshot().stuck_total) == (0, 1)
+    finally:
+        gate.set()
+        assert runner.stop(PATIENCE)
 
 
 def test_a_thread_that_comes_back_is_used_again() -> None:

@@ -4,7 +4,7 @@ Laws of this module:
 
 1. A call has a daemon thread of its own, so that its caller is free at the deadline, and the process at its end.
 2. At most one thread of an :class:`Abandonable` exists: while an earlier call is out, no other is started.
-3. What an abandoned call returns or raises later is dropped; that it was abandoned is counted.
+3. What an abandoned call returns or raises later is dropped.
 """
 
 from __future__ import annotations
@@ -52,13 +52,11 @@ class _Call(Generic[T]):
 class Abandonable:
     """Calls of one probe, one at a time. ``name`` is the name of their threads. One thread calls the methods."""
 
-    __slots__ = ("_name", "_thread", "abandoned_total")
+    __slots__ = ("_name", "_thread")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._thread: threading.Thread | None = None
-        self.abandoned_total = 0
-        """Calls that had not come back by their deadline."""
 
     @property
     def out(self) -> bool:
@@ -82,7 +80,6 @@ class Abandonable:
         self._thread = thread
         thread.join(deadline.left())
         if thread.is_alive():
-            self.abandoned_total += 1
             raise failed("timeout")
         self._thread = None
         return call.result()

@@ -60,11 +60,6 @@ class DeadlineProbe(ABC):
     def __init__(self, calls: Abandonable | None = None) -> None:
         self._calls = calls
 
-    @property
-    def abandoned_total(self) -> int:
-        """Calls that had not come back by their deadline since the probe was made (HL-4.11)."""
-        return 0 if self._calls is None else self._calls.abandoned_total
-
     @abstractmethod
     def attempt(self, deadline: Deadline) -> str:
         """Ask once, and return the word of a success; raise :class:`ProbeError` or :class:`OSError` for all else."""
@@ -77,7 +72,9 @@ class DeadlineProbe(ABC):
         began = clock.monotonic()
         said = self._said(Deadline(clock, began + timeout))
         latency = clock.monotonic() - began
-        return Result(began, latency, *judged(said, latency, timeout))
+        return Result(
+            began, latency, *judged(said, latency, timeout), hanging=self._calls is not None and self._calls.out
+        )
 
     def _said(self, deadline: Deadline) -> Said:
         # No error is kept beyond its clause: its traceback leads to this frame, and all of a run would wait for the
