@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.clients import STORES
 from idkmesh.inspection.commands import Command, from_argv, from_script, name_tokens
+from idkmesh.inspection.findings import clipped
 from idkmesh.inspection.starters import image_name, slow_starter
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class ComposeService:
     @property
     def object(self) -> str:
         """What a finding calls it."""
-        return f"service {self.name}"
+        return f"service {clipped(self.name)}"
 
     @property
     def image(self) -> str:

@@ -3,7 +3,8 @@
 Laws of this module:
 
 1. The tree is composed from the parser's events without recursion, so depth costs no stack.
-2. An alias is the node it names, never a copy; what all aliases together stand for is bounded.
+2. An alias is the node it names, never a copy; what all aliases together stand for is bounded, long texts by their
+   length: a rule reads a text again wherever an alias puts it.
 3. Asking a node for what it does not have gives :data:`ABSENT`, which has nothing either: no rule has to look first.
 """
 
@@ -27,7 +28,12 @@ MAX_DEPTH: Final = 100
 """Kubernetes and Compose need about twenty."""
 
 MAX_ALIASED_NODES: Final = 200_000
-"""Nodes that all aliases of a text stand for together. Nine lines of nested aliases stand for a thousand million."""
+"""Values that all aliases of a text stand for together. Nine lines of nested aliases stand for a thousand million."""
+
+CHARACTERS_A_VALUE: Final = 8
+"""A scalar weighs one value, and one more for so many characters: aliases of a long script cost what its copies do."""
+
+MAX_SHOWN_CHARACTERS: Final = 60
 
 # libyaml is several times as fast; PyYAML has it only where it was built with it.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -174,7 +180,7 @@ class _Composer:
         """Take the next event."""
         if isinstance(event, yaml.ScalarEvent):
             node = Node("scalar", _place(event), event.value, event.implicit[0] and not event.style)
-            self._sizes[id(node)] = 1
+            self._sizes[id(node)] = 1 + len(node.text) // CHARACTERS_A_VALUE
             self._anchor(event.anchor, node)
             self._add(node)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
@@ -209,12 +215,12 @@ class _Composer:
     def _named(self, event: yaml.AliasEvent) -> Node:
         node = self._anchors.get(event.anchor or "")
         if node is None:
-            raise DocumentError(_place(event), f"nothing is called &{event.anchor}")
+            raise DocumentError(_place(event), f"nothing is called &{_shown(event.anchor)}")
         if any(node is outer for outer in self._open):
-            raise DocumentError(_place(event), f"*{event.anchor} stands within itself")
+            raise DocumentError(_place(event), f"*{_shown(event.anchor)} stands within itself")
         self._aliased += self._sizes[id(node)]
         if self._aliased > MAX_ALIASED_NODES:
-            raise DocumentError(_place(event), f"its aliases stand for more than {MAX_ALIASED_NODES} values")
+            raise DocumentError(_place(event), f"its aliases stand for more than {MAX_ALIASED_NODES:,} values")
         return node
 
     def _add(self, node: Node) -> None:
@@ -252,6 +258,10 @@ class _Composer:
                 if name not in mapping.entries:
                     mapping.entries[name] = entry
                     merged.add(name)
+
+
+def _shown(anchor: str | None) -> str:
+    return (anchor or "")[:MAX_SHOWN_CHARACTERS]
 
 
 def _place(event: yaml.Event) -> Place:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+MAX_NAME_CHARACTERS: Final = 100
+"""Of a name that is shown. One of Kubernetes has 253 at the most, and nearly all have fewer than this."""
+
+MAX_REASON_CHARACTERS: Final = 400
+"""Of a reason. Its parts are bounded where they are many; this holds for all that come after."""
 
 
 class Severity(enum.Enum):
@@ -67,6 +73,12 @@ class Finding:
         return self.rule.severity
 
 
+def clipped(text: str, most: int = MAX_NAME_CHARACTERS) -> str:
+    """Return a text of a file, or its beginning where it is long: thousands of findings may repeat one name."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def found(rule: Rule, file: str, subject: str, met: Met) -> Finding:
     """Return the finding that a rule that is met makes in a file. ``subject`` is the object's name."""
-    return Finding(rule=rule, file=file, place=met.place, object=subject, reason=met.reason, mend=met.mend or rule.mend)
+    reason = clipped(met.reason, MAX_REASON_CHARACTERS)
+    return Finding(rule=rule, file=file, place=met.place, object=subject, reason=reason, mend=met.mend or rule.mend)

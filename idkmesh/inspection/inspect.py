@@ -58,6 +58,16 @@ def inspect_text(text: str, name: str, matrix: ProbeMatrix | None = None) -> lis
     return inspect_sources([Source(name, text)], matrix)
 
 
+def inspect_bytes(data: bytes, name: str) -> list[Finding]:
+    """Return what the rules find in the bytes of a text. Raises nothing: what is not UTF-8 is a finding."""
+    try:
+        return inspect_text(data.decode("utf-8-sig"), name)
+    except UnicodeDecodeError as error:
+        begin = data.rfind(b"\n", 0, error.start) + 1
+        place = Place(data.count(b"\n", 0, error.start) + 1, len(data[begin : error.start].decode()) + 1)
+        return [found(rules_files.UNREADABLE, name, "file", Met(place, "It is not UTF-8.", "Save it as UTF-8."))]
+
+
 def inspect_sources(sources: Sequence[Source], matrix: ProbeMatrix | None = None) -> list[Finding]:
     """Return the findings in several texts, which belong together: a Service in one selects the pods of another."""
     beside = Beside(matrix, rules_matrix.known_stores(matrix)) if matrix is not None else None
@@ -77,18 +87,13 @@ def inspect_sources(sources: Sequence[Source], matrix: ProbeMatrix | None = None
 
 def _inspected(read: _Read, services: Services, beside: Beside | None) -> Iterator[Finding]:
     name, reading = read.source.name, read.reading
-    if reading.error is not None:
-        rule = rules_files.TEMPLATE if reading.error.template else rules_files.UNREADABLE
-        yield found(rule, name, "file", Met(reading.error.place, f"{str(reading.error).capitalize()}."))
-    is_matrix = any(document.at("kind").text == KIND for document in reading.documents)
-    for key in () if is_matrix else reading.repeated:  # the matrix's loader tells of them
-        yield found(rules_files.REPEATED_KEY, name, "file", Met(key.place, f"{key.text[:60]} stood before."))
-    known = False
+    matrix = next((document for document in reading.documents if document.at("kind").text == KIND), None)
+    yield from _of_file(read, is_matrix=matrix is not None)
+    if matrix is not None:  # its loader reads the whole text, and refuses one that has more documents
+        yield from _of_matrix(read, matrix)
+    known = matrix is not None
     for document in reading.documents:
-        if document.at("kind").text == KIND:
-            known = True
-            yield from _of_matrix(read, document)
-        elif is_manifest(document):
+        if is_manifest(document):
             known = True
             for item in objects([document]):
                 pod = pod_of(item)
@@ -101,6 +106,16 @@ def _inspected(read: _Read, services: Services, beside: Beside | None) -> Iterat
     if not known and reading.error is None:
         told = "It has no documents." if not reading.documents else "Nothing in it is known."
         yield found(rules_files.UNKNOWN, name, "file", Met(Place(1, 1), told))
+
+
+def _of_file(read: _Read, *, is_matrix: bool) -> Iterator[Finding]:
+    name, reading = read.source.name, read.reading
+    if reading.error is not None:
+        rule = rules_files.TEMPLATE if reading.error.template else rules_files.UNREADABLE
+        told = str(reading.error)
+        yield found(rule, name, "file", Met(reading.error.place, f"{told[:1].upper()}{told[1:]}."))
+    for key in () if is_matrix else reading.repeated:  # the matrix's loader tells of them
+        yield found(rules_files.REPEATED_KEY, name, "file", Met(key.place, f"{key.text[:60]} stood before."))
 
 
 def _of_pod(pod: Pod, services: Services, beside: Beside | None, file: str) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.commands import Command, from_argv, name_tokens
+from idkmesh.inspection.findings import clipped
 from idkmesh.inspection.starters import image_name, slow_starter
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Container:
     @property
     def object(self) -> str:
         """What a finding calls it."""
-        return f"{self.pod.object}, {'init container' if self.init else 'container'} {self.name or '(no name)'}"
+        kind = "init container" if self.init else "container"
+        return f"{self.pod.object}, {kind} {clipped(self.name) or '(no name)'}"
 
     @cached_property
     def own_names(self) -> frozenset[str]:
@@ -190,7 +192,7 @@ class Pod:
     @property
     def object(self) -> str:
         """What a finding calls it."""
-        return f"{self.kind}/{self.name or '(no name)'}"
+        return f"{self.kind}/{clipped(self.name) or '(no name)'}"
 
     @property
     def spec(self) -> Node:

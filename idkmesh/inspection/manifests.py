@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -92,14 +93,26 @@ def service_of(item: Node) -> Service | None:
     )
 
 
+MAX_NEAR: Final = 100
+"""Services that are looked at for one label of a pod. More than these share no label that tells them apart."""
+
+
 class Services:
-    """The Services of some manifests, found by what they select in a time that does not grow with their number."""
+    """The Services of some manifests, found by what they select in a time that does not grow with their number.
+
+    Each is kept under the label of its selector that the fewest select by: ``app: cart`` and not ``part-of: shop``.
+    """
 
     def __init__(self, services: Iterable[Service]) -> None:
+        known = tuple(services)
+        uses = Counter(label for service in known for label in service.selector.items())
         self._by_label: dict[tuple[str, str], list[Service]] = {}
-        for service in services:
-            for label in list(service.selector.items())[:1]:
-                self._by_label.setdefault(label, []).append(service)
+        for service in known:
+            if service.selector:
+                rarest = min(service.selector.items(), key=uses.__getitem__)
+                near = self._by_label.setdefault(rarest, [])
+                if len(near) < MAX_NEAR:
+                    near.append(service)
 
     def before(self, container: Container) -> Service | None:
         """Return a Service whose traffic comes to a container, or None."""

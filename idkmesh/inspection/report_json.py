@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from idkmesh.inspection.findings import Finding
 
 
-def json_report(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
-    """Return the document. ``files`` are the names of all that were inspected, those without a finding too."""
+def json_report(findings: Sequence[Finding], files: Sequence[str], most: int | None = None) -> dict[str, Any]:
+    """Return the document. ``files`` are the names of all that were inspected, those without a finding too.
+
+    With ``most`` it has no more findings than that; ``counts`` has them all, ``omitted`` says how many are left out.
+    """
+    told = findings if most is None else findings[:most]
     return {
         "kind": "idkmesh-inspection",
         "schema_version": "0.1",
         "files": list(files),
         "counts": counts(findings),
+        "omitted": len(findings) - len(told),
         "findings": [
             {
                 "rule": finding.rule.id,
@@ -32,6 +37,6 @@ def json_report(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, 
                 "mend": finding.mend,
                 "documentation": finding.rule.anchor,
             }
-            for finding in findings
+            for finding in told
         ],
     }

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.clients import named_dependency
 from idkmesh.inspection.compose import WITHOUT_HEALTHCHECK
-from idkmesh.inspection.findings import Met, Rule, Severity
+from idkmesh.inspection.findings import Met, Rule, Severity, clipped
 from idkmesh.inspection.starters import image_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from idkmesh.inspection.compose import ComposeService, Project
+    from idkmesh.inspection.findings import Place
 
 NEVER_HEALTHY: Final = Rule(
     id="PB201",
@@ -83,25 +84,25 @@ TEST_FORM: Final = Rule(
 
 
 def _never_healthy(service: ComposeService, project: Project) -> Iterator[Met]:
-    for name, other, met in _healthy_waits(service, project):
+    for name, other, place in _healthy_waits(service, project):
         disabled = other.check is not None and other.check.disabled
         known = image_name(other.image) in WITHOUT_HEALTHCHECK and not other.from_elsewhere
         if disabled or (other.check is None and known):
-            yield Met(met.place, f"{name} {'has its check switched off' if disabled else 'has no healthcheck'}.")
+            yield Met(place, f"{name} {'has its check switched off' if disabled else 'has no healthcheck'}.")
 
 
 def _perhaps_never_healthy(service: ComposeService, project: Project) -> Iterator[Met]:
-    for name, other, met in _healthy_waits(service, project):
+    for name, other, place in _healthy_waits(service, project):
         known = image_name(other.image) in WITHOUT_HEALTHCHECK and not other.from_elsewhere
         if not known and (other.check is None or not (other.check.disabled or other.check.node.at("test"))):
-            yield Met(met.place, f"{name} declares no test here.")
+            yield Met(place, f"{name} declares no test here.")
 
 
-def _healthy_waits(service: ComposeService, project: Project) -> Iterator[tuple[str, ComposeService, Met]]:
+def _healthy_waits(service: ComposeService, project: Project) -> Iterator[tuple[str, ComposeService, Place]]:
     for name, condition, place in service.depends_on:
         other = project.services.get(name)
         if condition == "service_healthy" and other is not None:
-            yield name, other, Met(place, "")
+            yield clipped(name), other, place
 
 
 def _started_is_not_ready(service: ComposeService, project: Project) -> Iterator[Met]:
@@ -110,10 +111,10 @@ def _started_is_not_ready(service: ComposeService, project: Project) -> Iterator
         if condition != "service_started" or other is None:
             continue
         if other.check is not None and not other.check.disabled:
-            yield Met(place, f"{name} has a healthcheck that is not waited for.")
+            yield Met(place, f"{clipped(name)} has a healthcheck that is not waited for.")
         elif other.store is not None or other.starter is not None:
             told = other.store or (other.starter.name.strip(",") if other.starter is not None else "")
-            yield Met(place, f"{name} is {told}, which is not ready when it is started.")
+            yield Met(place, f"{clipped(name)} is {told}, which is not ready when it is started.")
 
 
 def _no_check(service: ComposeService, project: Project) -> Iterator[Met]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.clients import READY_WORDS, named_dependency, store_words
 from idkmesh.inspection.commands import name_tokens
-from idkmesh.inspection.findings import Met, Rule, Severity
+from idkmesh.inspection.findings import Met, Rule, Severity, clipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,8 +100,8 @@ def _said(probe: Probe) -> str:
     if probe.command is not None:
         return f"run {probe.command.text}"
     if probe.handler == "httpGet":
-        return f"GET {probe.path} of port {probe.port}"
-    return f"{'ask gRPC health of' if probe.handler == 'grpc' else 'connect to'} port {probe.port}"
+        return f"GET {clipped(probe.path)} of port {clipped(probe.port)}"
+    return f"{'ask gRPC health of' if probe.handler == 'grpc' else 'connect to'} port {clipped(probe.port)}"
 
 
 def _same(container: Container, *, later: bool) -> Iterator[Met]:
@@ -164,7 +164,7 @@ def _aggregate(container: Container) -> Iterator[Met]:
     if probe.handler == "httpGet":
         for ending, told in _AGGREGATES.items():
             if _unified(probe.path).endswith(ending):
-                yield Met(probe.where("httpGet", "path"), f"{probe.path}: {told[0].lower() + told[1:]}.")
+                yield Met(probe.where("httpGet", "path"), f"{clipped(probe.path)}: {told[0].lower() + told[1:]}.")
     elif probe.command is not None:
         words = {word for simple in probe.command.simple for word in simple.words}
         for word in sorted(words):

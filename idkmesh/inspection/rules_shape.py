@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.commands import from_argv
-from idkmesh.inspection.findings import Met, Rule, Severity
+from idkmesh.inspection.findings import Met, Rule, Severity, clipped
 from idkmesh.inspection.kubernetes import DEFAULT_GRACE_SECONDS
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _no_readiness(container: Container, services: Services) -> Iterator[Met]:
         return
     service = services.before(container)
     if service is not None:
-        yield Met(container.node.place, f"Service {service.name or '(no name)'} sends it traffic.")
+        yield Met(container.node.place, f"Service {clipped(service.name) or '(no name)'} sends it traffic.")
 
 
 def _no_probes(container: Container, services: Services) -> Iterator[Met]:

@@ -44,7 +44,7 @@ def test_places_and_values() -> None:
         ("a: x\nb: \ud800", Place(2, 4), "surrogate"),
         ("[" * (MAX_DEPTH + 1), Place(1, MAX_DEPTH + 1), f"deeper than {MAX_DEPTH}"),
         ("a: 1\n--- {\n", Place(3, 1), ""),
-        (BOMB, Place(6, 9), "200000 values"),
+        (BOMB, Place(6, 9), "200,000 values"),
         ("x" * (MAX_CHARACTERS + 1), Place(1, 1), "8,388,608 characters"),
     ],
 )
@@ -146,14 +146,71 @@ def test_time_grows_with_the_text_alone() -> None:
         + "']}}}]}\n",
         "services:\n" + "".join(f"  a{number}: {{depends_on: [a{number + 1}]}}\n" for number in range(8000)),
         "x: &x {" + ", ".join(f"k{number}: 1" for number in range(400)) + "}\ny:\n" + "- <<: *x\n" * 400,
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - &x {livenessProbe: {exec: {command: [sh, -c, '"
+        + "curl a | b; " * 1500
+        + "']}}}\n"
+        + "  - *x\n" * 8000,
+        "---\nkind: idkmesh-probe-matrix\n" * 4000,
+        "".join(
+            f"---\napiVersion: v1\nkind: Service\nspec: {{selector: {{part: a, no: '{number}'}}}}\n"
+            f"---\napiVersion: v1\nkind: Pod\nmetadata: {{labels: {{part: a}}}}\nspec: {{containers: [{{name: a}}]}}\n"
+            for number in range(4000)
+        )
+        + "---\nkind: idkmesh-probe-matrix\n",
+        "".join(
+            f"---\napiVersion: v1\nkind: Service\nspec: {{selector: {{part: a}}, ports: [{{port: {number}}}]}}\n"
+            "---\napiVersion: v1\nkind: Pod\nmetadata: {labels: {part: a}}\n"
+            "spec: {containers: [{name: a}, {name: b}]}\n"
+            for number in range(4000)
+        )
+        + "---\nkind: idkmesh-probe-matrix\n",
     ],
-    ids=["repeated keys", "a long script", "a chain", "merges"],
+    ids=[
+        "repeated keys",
+        "a long script",
+        "a chain",
+        "merges",
+        "aliases of a long script",
+        "many matrices",
+        "Services that share a label",
+        "Services that share a selector",
+    ],
 )
 def test_hostile_texts_are_quick(text: str) -> None:
     """Rule: nothing that a file can hold takes longer than its length allows."""
     started = time.process_time()
     assert len(inspect_text(text, "a")) >= 1
     assert time.process_time() - started < 4.0
+
+
+def test_a_long_name_is_not_repeated() -> None:
+    """HL-7.7: what findings say grows with their number, not with the length of a name that they share."""
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: " + "x" * 50_000 + "}\nspec:\n  containers:\n"
+    container = "  - livenessProbe: {httpGet: {path: /db/" + "x" * 5000 + ", port: 1}}\n"
+    findings = inspect_text(pod + container * 100, "a")
+    assert ids(findings) == {"PB103"}
+    assert len(findings) == 100
+    assert max(len(finding.object) + len(finding.reason) for finding in findings) < 1000
+
+
+def test_an_error_shows_names_as_they_are_written() -> None:
+    """PB001: an anchor keeps its capitals, and a long one is cut."""
+    (finding,) = inspect_text("a: *MyAnchor\n", "a")
+    assert finding.reason == "Nothing is called &MyAnchor."
+    (finding,) = inspect_text("a: *" + "y" * 500 + "\n", "a")
+    assert len(finding.reason) < 100
+
+
+def test_the_label_that_tells_services_apart_is_looked_up() -> None:
+    """PB120: a Service is found by its selector, however many others share a label with it."""
+    text = "".join(
+        f"apiVersion: v1\nkind: Service\nmetadata: {{name: s{number}}}\n"
+        f"spec: {{selector: {{part-of: shop, app: a{number}}}, ports: [{{port: 80}}]}}\n---\n"
+        for number in range(300)
+    )
+    pod = CONTAINER.replace("app: cart", "part-of: shop, app: a299")
+    (finding,) = inspect_text(text + pod, "a")
+    assert (finding.rule.id, finding.reason) == ("PB120", "Service s299 sends it traffic.")
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
