@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from idkmesh.control_tower import assets
 from idkmesh.control_tower.event_routes import event_list, event_stream
 from idkmesh.control_tower.health_routes import dependency_routes, metrics_route
+from idkmesh.control_tower.inspection_routes import http_request_route, probes_route
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import probe_rows
-from idkmesh.httpd.inspection import inspect_request
-from idkmesh.httpd.request import HeadLimits
 from idkmesh.httpd.responses import JSON, Response, json_body
 from idkmesh.httpd.routes import Access, Answer, Route, RouteTable
 
@@ -56,7 +55,8 @@ def control_tower_table(
         metrics_route(tower.metrics),
         event_list(feed),
         _schema_route(),
-        _inspection_route(limits),
+        http_request_route(limits),
+        probes_route(),
     )
     return _with_openapi(identity, routes, probe_rows(probes), event_stream(feed))
 
@@ -83,30 +83,6 @@ def _schema_route() -> Route:
         summary="A published JSON Schema.",
         names=assets.SCHEMA_NAMES,
         answers=(Answer(status=200, meaning="A JSON Schema (2020-12).", content_types=("application/schema+json",)),),
-    )
-
-
-def _inspection_route(limits: ServiceLimits) -> Route:
-    head_limits = HeadLimits(limits.max_header_fields, limits.max_header_bytes)
-
-    def endpoint(_request: Request, body: bytes) -> Response:
-        return Response(200, (), json_body(inspect_request(body, head_limits, limits.max_body_bytes)))
-
-    verdict = Answer(
-        status=200,
-        meaning="The verdict, also where it is a refusal.",
-        content_types=(JSON,),
-        schema="http-request-inspection.json",
-    )
-    return Route(
-        method="POST",
-        path="/api/v1/inspect/http-request",
-        access=Access.API,
-        endpoint=endpoint,
-        operation="inspectHttpRequest",
-        summary="Say how the request rules judge raw request bytes.",
-        body_types=("message/http", "application/octet-stream"),
-        answers=(verdict,),
     )
 
 

@@ -85,8 +85,8 @@ _ROWS: Final = (
     ErrorCode(
         "payload_too_large",
         413,
-        "The declared body is larger than max_body_bytes.",
-        "Send less; or raise --max-body-bytes.",
+        "The declared body is larger than max_body_bytes, or than the resource reads.",
+        "Send less; or raise --max-body-bytes where that is the bound.",
     ),
     ErrorCode("uri_too_long", 414, "The request line is longer than 65,536 bytes.", "Send a shorter target."),
     ErrorCode(

@@ -12,6 +12,7 @@ import openapi_spec_validator
 import pytest
 
 from idkmesh.control_tower import assets
+from idkmesh.control_tower.inspection_routes import MAX_FINDINGS, MAX_PROBES_BYTES
 from idkmesh.control_tower_ui import ControlTowerServer
 from idkmesh.service_runtime import ServiceLimits
 
@@ -314,6 +315,63 @@ def test_inspection_needs_the_token_and_the_origin(tower: Any) -> None:
     path = "POST /api/v1/inspect/http-request"
     assert tower.ask(path, "Content-Type: message/http", body=b"x").status == 401
     assert tower.api(path, "Content-Type: message/http", "Origin: null", body=b"x").status == 403
+
+
+DECLARATIONS = ("POST /api/v1/inspect/probes", "Content-Type: application/yaml")
+
+
+def test_inspection_of_probes(tower: Any) -> None:
+    """CT-6.4: 200 with the command's document, for declarations, for what is no YAML, and for what is no UTF-8."""
+    pod = (
+        b"kind: Pod\napiVersion: v1\nspec:\n  containers: [{name: a, livenessProbe: {httpGet: {path: /db, port: 1}}}]\n"
+    )
+    for kind in ("application/yaml", "application/json", "application/octet-stream"):
+        answer = tower.api(DECLARATIONS[0], f"Content-Type: {kind}", body=pod)
+        assert answer.status == 200
+        document = answer.json()
+        validate(document, "inspection.json")
+        rules = {finding["rule"]: (finding["line"], finding["file"]) for finding in document["findings"]}
+        assert rules["PB103"] == (4, "body")
+        assert document["omitted"] == 0
+    for body, place in ((b"a: [1\nb: 2\n", (2, 2)), (b"a: 1\nb: \xc3\xa9\xff\n", (2, 5))):
+        document = tower.api(*DECLARATIONS, body=body).json()
+        validate(document, "inspection.json")
+        (finding,) = document["findings"]
+        assert (finding["rule"], (finding["line"], finding["column"])) == ("PB001", place)
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "expected"),
+    [
+        ((), b"a: 1", (415, "unsupported_media_type")),
+        (("Content-Type: text/plain",), b"a: 1", (415, "unsupported_media_type")),
+        (("Content-Type: application/yaml",), None, (411, "length_required")),
+        (("Content-Type: application/yaml",), b"#" * (MAX_PROBES_BYTES + 1), (413, "payload_too_large")),
+    ],
+)
+def test_inspection_of_probes_refuses_what_it_does_not_read(
+    tower: Any, fields: tuple[str, ...], body: bytes | None, expected: tuple[int, str]
+) -> None:
+    """CT-6.4: type, length, and a size of its own below that of the server."""
+    answer = tower.api(DECLARATIONS[0], *fields, body=body)
+    assert (answer.status, answer.code) == expected
+
+
+def test_inspection_of_probes_needs_the_token_and_the_origin(tower: Any) -> None:
+    """CT-2.3, CT-2.4: nobody else has a text judged."""
+    assert tower.ask(*DECLARATIONS, body=b"a: 1").status == 401
+    assert tower.api(*DECLARATIONS, "Origin: null", body=b"a: 1").status == 403
+
+
+def test_inspection_of_probes_tells_no_more_than_fits(tower: Any) -> None:
+    """CT-6.5: at most 1,000 findings, and all are counted; the longest text is read."""
+    body = b"a: 1\n" * (MAX_PROBES_BYTES // 5)
+    answer = tower.api(*DECLARATIONS, body=body)
+    document = answer.json()
+    validate(document, "inspection.json")
+    assert len(document["findings"]) == MAX_FINDINGS
+    assert MAX_FINDINGS + document["omitted"] == sum(document["counts"].values()) > 50_000
+    assert len(answer.body) < 1024 * 1024
 
 
 def test_errors_as_problem_details(tower: Any) -> None:
