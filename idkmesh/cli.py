@@ -246,8 +246,8 @@ def _add_rehearse(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--fail", metavar="NAME@5s..20s", action="append", default=[], help=failing)
     slowing = "delay what a dependency answers, by twice its timeout or, with NAME=800ms@, by that"
     parser.add_argument("--slow", metavar="NAME@5s..20s", action="append", default=[], help=slowing)
-    wedging = "stop the service's processes (SIGSTOP)"
-    parser.add_argument("--wedge", metavar="30s..45s", action="append", default=[], help=wedging)
+    wedging = "stop the service's processes (SIGSTOP), for good without an end"
+    parser.add_argument("--wedge", metavar="30s[..45s]", action="append", default=[], help=wedging)
     rolling = "have a second instance take the place of the first; needs {port}"
     parser.add_argument("--roll", metavar="10s", action="append", default=[], help=rolling)
     parser.add_argument("--for", metavar="60s", dest="seconds", help="how long (default: 60s)")

@@ -19,8 +19,9 @@ from idkmesh.health.findings import MatrixError
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.rehearsal import faults as parsing
 from idkmesh.rehearsal.faults import Fault, FaultError, How, parse_seconds, resolved
-from idkmesh.rehearsal.orchestrator import Settings
+from idkmesh.rehearsal.orchestrator import Kind, Settings
 from idkmesh.rehearsal.plan import PORT_FIELD, Plan
+from idkmesh.rehearsal.prober import ask
 from idkmesh.rehearsal.proxy import Proxies
 from idkmesh.rehearsal.report import json_report, text_report
 from idkmesh.rehearsal.reroute import MATRIX_VARIABLE, rerouted_matrix, upstreams, variables
@@ -42,6 +43,10 @@ SECONDS: Final = 60.0
 GRACE_SECONDS: Final = 5.0
 BACKOFF_SECONDS: Final = 1.0
 """A tenth of a kubelet's, so that a rehearsal shows several restarts within its time. The report says so."""
+
+
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""A terminal that is closed sends HUP. Each of these would end this process at once, and leave the command behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,7 @@ def rehearse(request: Request) -> int:
     except FaultError as error:
         raise CommandError(str(error), EXIT_USAGE) from None
     with contextlib.ExitStack() as stack:
+        _refuse_a_target_that_answers(plan)
         output = _Output(stack.enter_context(_opened(request.output)))
         try:
             proxies = stack.enter_context(Proxies(behind))
@@ -135,7 +141,7 @@ def plan_of(request: Request, matrix: ProbeMatrix) -> Plan:
 
 
 def _own_faults(request: Request) -> list[Fault]:
-    windows = [parsing.parse_window(text) for text in request.wedge]
+    windows = [parsing.parse_wedge(text) for text in request.wedge]
     instants = [parse_seconds(text) for text in request.roll]
     return [
         *map(parsing.parse_failure, request.fail),
@@ -155,6 +161,18 @@ def _check_target(text: str) -> None:
         raise FaultError("--target is no plain URL: write http://HOST:PORT, or http://HOST:{port}")
 
 
+def _refuse_a_target_that_answers(plan: Plan) -> None:
+    """Raise :class:`CommandError` where somebody answers before the command runs: all would be told of a stranger."""
+    if PORT_FIELD in plan.target:
+        return
+    for kind in (Kind.STARTUP, Kind.LIVENESS):
+        url = plan.target.rstrip("/") + kind.path
+        said = ask(url, plan.settings.of(kind).timeout_ms / 1000)
+        if said.ok:
+            what = f"somebody answers {url} already ({said.detail})"
+            raise CommandError(f"{what}: end that program, or give target and command another port", EXIT_USAGE)
+
+
 def _environ(request: Request, ports: Mapping[str, int], folder: Path) -> dict[str, str]:
     """Return what the command gets: this environment, where its dependencies are, and a matrix that says so too."""
     copy = folder / "probe-matrix.yaml"
@@ -165,14 +183,18 @@ def _environ(request: Request, ports: Mapping[str, int], folder: Path) -> dict[s
 
 @contextlib.contextmanager
 def _interrupting(rehearsal: Rehearsal) -> Iterator[list[int]]:
-    """Have SIGINT and SIGTERM end the rehearsal, and give the list that their numbers come into."""
+    """Have the signals that end a command end the rehearsal, and give the list that their numbers come into.
+
+    One that is ignored stays so: a rehearsal under ``nohup`` outlives its terminal.
+    """
     came: list[int] = []
 
     def note(number: int, _frame: object) -> None:
         came.append(number)
         rehearsal.interrupt()
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    heeded = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in heeded}
     try:
         yield came
     finally:

@@ -6,6 +6,7 @@ Times are seconds since the rehearsal's origin: its start, or, in a scenario, th
 from __future__ import annotations
 
 import enum
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -96,6 +97,11 @@ def parse_window(text: str) -> tuple[float, float]:
     if begin >= end:
         raise FaultError(f"{text!r} ends before it has begun: write its begin and end, 5s..20s")
     return begin, end
+
+
+def parse_wedge(text: str) -> tuple[float, float]:
+    """Return begin and end of ``30s..45s``, or of ``30s``, which has no end."""
+    return parse_window(text) if ".." in text else (parse_seconds(text), math.inf)
 
 
 def parse_failure(text: str) -> Fault:

@@ -12,7 +12,6 @@ Laws of this module:
 
 from __future__ import annotations
 
-import errno
 import heapq
 import itertools
 import queue
@@ -24,15 +23,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from idkmesh.rehearsal.faults import How
 from idkmesh.rehearsal.link import Link, reset
+from idkmesh.rehearsal.lookout import FULL, Lookout, addresses
 from idkmesh.rehearsal.reroute import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from idkmesh.rehearsal.reroute import Upstream
-
-WATCH_SECONDS: Final = 0.25
-"""How often a dependency is looked at by connecting to it."""
 
 CONNECT_SECONDS: Final = 5.0
 """How long a connection to a dependency may take. A client that is more patient is reset by then."""
@@ -42,7 +39,8 @@ FILLERS: Final = 3
 
 BACKLOG: Final = 128
 
-_UNDERWAY: Final = {0, errno.EINPROGRESS}
+FULL_SECONDS: Final = 0.1
+"""How long nothing is accepted when the machine has no descriptor left: it would fail again at once."""
 
 
 class Proxies:
@@ -141,21 +139,15 @@ class Proxy:
         self._fillers: list[socket.socket] = []
         self._listener: socket.socket | None = None
         self._reachable = True
-        self._closed = False
-        self._looking: socket.socket | None = None
         self.how: How | None = None
         self.delay = 0.0
-        try:
-            found = socket.getaddrinfo(upstream.host, upstream.port, type=socket.SOCK_STREAM)[0]
-        except OSError as error:
-            raise OSError(error.errno, f"{upstream.name}: {upstream.host}: {error.strerror}") from error
-        self._family, self._place = found[0], found[4]
+        self._lookout = Lookout(loop, addresses(upstream), self._seen)
         self._holder = socket.socket()
         self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._holder.bind((LOOPBACK, 0))
         self.port: int = self._holder.getsockname()[1]
         self._listen()
-        self._look()
+        self._lookout.look()
 
     def become(self, how: How | None, delay: float) -> None:
         """Take a fault on, or None."""
@@ -174,12 +166,10 @@ class Proxy:
 
     def close(self) -> None:
         """Close everything."""
-        self._closed = True
+        self._lookout.close()
         self._reset_all()
         self._unlisten()
         self._holder.close()
-        if self._looking is not None:
-            self._looking.close()
 
     def forget(self, link: Link) -> None:
         """Let a link go that has ended."""
@@ -229,22 +219,31 @@ class Proxy:
         while self._listener is not None:
             try:
                 client, _ = self._listener.accept()
-            except OSError:  # none left, or one that has gone again, or the machine is full: the next turn tries
+            except OSError as error:  # none left, or one that has gone again: the next turn tries
+                if error.errno in FULL:
+                    self._loop.watch(self._listener, 0, self._accept)
+                    self._loop.after(FULL_SECONDS, self._accept_again)
                 return
             if self.how is How.CUT:
                 reset(client)
                 continue
             self._link(client)
 
+    def _accept_again(self) -> None:
+        if self._listener is not None and self.how is not How.BLACKHOLE:
+            self._loop.watch(self._listener, selectors.EVENT_READ, self._accept)
+
     def _link(self, client: socket.socket) -> None:
-        server = socket.socket(self._family)
-        for side in (client, server):
-            side.settimeout(0)
-            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if server.connect_ex(self._place) not in _UNDERWAY:
-            server.close()
+        try:
+            server = self._lookout.address.connecting()
+        except OSError:  # the machine is full
+            server = None
+        if server is None:
             reset(client)
             return
+        client.settimeout(0)
+        for side in (client, server):
+            side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         link = Link(self._loop, client, server, self.forget)
         link.delay = self.delay
         self._links.add(link)
@@ -255,33 +254,7 @@ class Proxy:
         for link in list(self._links):
             link.end()
 
-    def _look(self) -> None:
-        """See whether the dependency takes connections, and come back (law 2)."""
-        if self._closed:
-            return
-        self._loop.after(WATCH_SECONDS, self._look)
-        if self._looking is not None:
-            # It has said nothing: what comes through the proxy hangs as it would without.
-            self._looked(0)
-        probe = self._looking = socket.socket(self._family)
-        probe.settimeout(0)
-        if probe.connect_ex(self._place) in _UNDERWAY:
-            self._loop.watch(probe, selectors.EVENT_WRITE, self._looked)
-        else:
-            self._looking = None
-            probe.close()
-            self._seen(reachable=False)
-
-    def _looked(self, _events: int) -> None:
-        if (probe := self._looking) is None:
-            return
-        self._looking = None
-        self._loop.watch(probe, 0, self._looked)
-        refused = probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        probe.close()
-        self._seen(reachable=not refused)
-
-    def _seen(self, *, reachable: bool) -> None:
+    def _seen(self, reachable: bool) -> None:  # noqa: FBT001  the lookout's only word
         changed, self._reachable = reachable is not self._reachable, reachable
         if changed and not reachable and self.how is None:
             self._reset_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from idkmesh.rehearsal.scenario import KIND, load_scenario
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "idkmesh" / "rehearsal" / "scenarios"
 DOCUMENTS = (ROOT / "docs" / "specifications" / "HEALTH_V0_1.md", ROOT / "docs" / "REHEARSAL.md")
+
+
+_ROW = re.compile(r"^\| `([a-z-]+)` \|", re.MULTILINE)
+"""A row of the guide's table of scenarios."""
 
 
 def faults_of(file: Path, documents: dict[str, str]) -> list[str]:
@@ -33,6 +38,9 @@ def faults(folder: Path = FOLDER) -> list[str]:
     wrong = [f"{path.name}: no scenario; every file of the package is one" for path in files if path.suffix != ".yaml"]
     if not files:
         wrong.append(f"no {KIND} at all")
+    told = _ROW.findall(documents["REHEARSAL.md"])
+    lost = sorted(set(told) - {path.stem for path in files})
+    wrong += [f"{name}.yaml: REHEARSAL.md has it and the package has not; add it, or drop the row" for name in lost]
     return [*wrong, *(line for path in files if path.suffix == ".yaml" for line in faults_of(path, documents))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from idkmesh.rehearsal.faults import (
     parse_failure,
     parse_seconds,
     parse_slowness,
+    parse_wedge,
     parse_window,
     resolved,
 )
@@ -45,6 +47,8 @@ def test_faults_as_they_are_written() -> None:
     assert parse_failure("a=cut@0s..2m").how is How.CUT
     assert parse_slowness("a=800ms@1s..2s").delay == 0.8
     assert parse_window("30s..45s") == (30, 45)
+    assert parse_wedge("30s..45s") == (30, 45)
+    assert parse_wedge("30s") == (30, math.inf)
 
 
 @pytest.mark.parametrize("text", ["", "5", "5 s", "-1s", "1e3s", "99999m", "\u0665s", "1.s", "nans"])

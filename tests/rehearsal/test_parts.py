@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import resource
 import signal
 import socket
 import socketserver
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from idkmesh.cli import main
+from idkmesh.rehearsal import lookout
 from idkmesh.rehearsal.faults import How
 from idkmesh.rehearsal.prober import MAX_BODY_BYTES, ask
 from idkmesh.rehearsal.process import Process
@@ -162,6 +164,37 @@ def test_slow(proxies: Proxies) -> None:
         began = time.monotonic()
         assert echoed(connection, b"abc" * 1000) == b"abc" * 1000
         assert 0.3 <= time.monotonic() - began < 0.3 + WAIT / 4
+
+
+def test_the_address_that_takes_connections_is_used(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HL-8.1: where a name has several addresses, one that refuses hides no other."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, echo.port)) for host in ("127.0.0.2", "127.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with Proxies([Upstream("db", "localhost", echo.port)]) as running:
+        monkeypatch.undo()
+
+        def passes() -> bool:
+            try:
+                with connected(running) as connection:
+                    return echoed(connection, b"x") == b"x"
+            except OSError:
+                return False
+
+        until(passes, "the second address is not used")
+        time.sleep(2 * lookout.WATCH_SECONDS)  # it is looked at again, and stays
+        assert passes()
+
+
+def test_a_full_machine_ends_no_proxy(proxies: Proxies) -> None:
+    """Rule: without descriptors nothing is accepted or said of the dependency; afterwards all is as it was."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        time.sleep(3 * lookout.WATCH_SECONDS)  # it is looked at meanwhile
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with connected(proxies) as connection:
+        assert echoed(connection, b"x") == b"x"
 
 
 def test_a_proxy_is_what_its_dependency_is(proxies: Proxies, echo: Echo) -> None:
@@ -346,26 +379,91 @@ def test_could_not_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "verdict: could not tell" in capsys.readouterr().out
 
 
+IGNORES_TERM = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: open(sys.argv[1] + ".term", "w").close())
+open(sys.argv[1], "w").write(str(os.getpid()))
+time.sleep(60)
+"""
+
+
+def rehearsing(folder: Path, *flags: str, before: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    """Start a rehearsal of a command that writes its number into ``pid``, and a file when it is told to end."""
+    file = folder / "m.yaml"
+    file.write_text(matrix_text(), encoding="utf-8")
+    argv = [*before, sys.executable, "-m", "idkmesh", "rehearse", "--matrix", str(file), *TARGET, *flags]
+    argv += ["--", sys.executable, "-c", IGNORES_TERM, str(folder / "pid")]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen(argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def test_what_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """HL-8.4: a rehearsal under nohup outlives its terminal, and is ended by the next signal."""
+    mark = tmp_path / "pid"
+    process = rehearsing(tmp_path, "--grace", "200ms", before=("/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"))
+    try:
+        until(lambda: mark.exists() and mark.read_text(), "the command has not started")
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(WAIT) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait(WAIT)
+
+
+def test_a_target_that_answers_already(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-8.1: exit code 2 and one line, and the command is not run: what is told would be told of a stranger."""
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/livez" else 404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    file = tmp_path / "m.yaml"
+    file.write_text(matrix_text(), encoding="utf-8")
+    server = HTTPServer(("127.0.0.1", 0), Stranger)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        target = f"http://127.0.0.1:{server.server_address[1]}"
+        given = ["rehearse", "--matrix", str(file), "--target", target, "--for", "1s"]
+        assert main([*given, "--", "touch", str(tmp_path / "started")]) == 2
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    err = capsys.readouterr().err
+    assert f"somebody answers {target}/livez already (status 200)" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "started").exists()
+
+
 @pytest.mark.parametrize(
     ("numbers", "grace"),
-    [([signal.SIGTERM], "200ms"), ([signal.SIGINT], "200ms"), ([signal.SIGTERM, signal.SIGINT], "1m")],
-    ids=["TERM", "INT", "a second one, for those in a hurry"],
+    [
+        ([signal.SIGTERM], "200ms"),
+        ([signal.SIGINT], "200ms"),
+        ([signal.SIGHUP], "200ms"),
+        ([signal.SIGQUIT], "200ms"),
+        ([signal.SIGTERM, signal.SIGINT], "1m"),
+    ],
+    ids=["TERM", "INT", "HUP", "QUIT", "a second one, for those in a hurry"],
 )
 def test_an_interrupt_leaves_nothing(tmp_path: Path, numbers: list[signal.Signals], grace: str) -> None:
     """HL-8.4: a signal to a rehearsal ends its command too, one that ignores TERM included."""
-    file, mark = tmp_path / "m.yaml", tmp_path / "pid"
-    file.write_text(matrix_text(), encoding="utf-8")
-    program = "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    program += "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
-    argv = [sys.executable, "-m", "idkmesh", "rehearse", "--matrix", str(file), *TARGET, "--grace", grace]
-    argv += ["--", sys.executable, "-c", program, str(mark)]
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen(argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until(lambda: mark.exists() and mark.read_text(), "the command has not started")
+    mark = tmp_path / "pid"
+    process = rehearsing(tmp_path, "--grace", grace)
     try:
-        for number in numbers:
-            process.send_signal(number)
-            time.sleep(0.2)
+        until(lambda: mark.exists() and mark.read_text(), "the command has not started")
+        process.send_signal(numbers[0])
+        if len(numbers) > 1:
+            # Two that are pending at once have no order: Python takes the lower number first.
+            until((tmp_path / "pid.term").exists, "the command has not been told to end")
+            process.send_signal(numbers[1])
         assert process.wait(WAIT) == 128 + numbers[0]
     finally:
         process.kill()

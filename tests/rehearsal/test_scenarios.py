@@ -41,6 +41,14 @@ def test_what_is_wrong_is_found(tmp_path: Path, old: str, new: str, said: str) -
     assert any(said in line for line in faults(tmp_path))
 
 
+def test_one_that_is_gone_is_missed(tmp_path: Path) -> None:
+    """HL-8.8: the guide promises it by name, so a package without it is not whole."""
+    for path in FOLDER.iterdir():
+        if path.stem != "flap":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert faults(tmp_path) == ["flap.yaml: REHEARSAL.md has it and the package has not; add it, or drop the row"]
+
+
 @pytest.mark.parametrize("name", names())
 def test_each_comes_to_something(name: str) -> None:
     """HL-8.8: with an ordinary matrix each scenario has faults that last, and an end."""
