@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.inspection import (
     rules_commands,
     rules_compose,
+    rules_end,
     rules_files,
+    rules_form,
     rules_liveness,
     rules_matrix,
     rules_shape,
@@ -23,7 +25,9 @@ FAMILIES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "Files": rules_files.RULES,
     "Kubernetes: what is asked": tuple(rule for rule, _ in rules_liveness.CONTAINER_CHECKS),
     "Kubernetes: figures": tuple(rule for rule, _ in rules_timing.CONTAINER_CHECKS),
-    "Kubernetes: which probes, and the end": tuple(rule for rule, _ in rules_shape.CONTAINER_CHECKS),
+    "Kubernetes: which probes": tuple(rule for rule, _ in rules_shape.CONTAINER_CHECKS),
+    "Kubernetes: the end": tuple(rule for rule, _ in rules_end.CONTAINER_CHECKS),
+    "Kubernetes: form": tuple(rule for rule, _ in rules_form.CONTAINER_CHECKS),
     "Compose": tuple(rule for rule, _ in rules_compose.SERVICE_CHECKS),
     "Commands, wherever they stand": tuple(rule for rule, _ in rules_commands.COMMAND_CHECKS),
     "Probe matrix": (

@@ -83,7 +83,9 @@ def _http_host(simple: Simple) -> str | None:
     skip = False
     for word in simple.words:
         if skip or word.startswith("-"):
-            skip = not skip and word in _CURL_VALUES
+            # Short options can be joined: -so FILE.
+            joined = f"-{word[-1]}" if word.startswith("-") and not word.startswith("--") else word
+            skip = not skip and (word in _CURL_VALUES or joined in _CURL_VALUES)
             continue
         match = _URL.match(word)
         return match[1] if match else _without_port(word.partition("/")[0])
@@ -139,9 +141,11 @@ def named_dependency(command: Command, own_names: frozenset[str], *, ready: bool
         if simple.program in _HOST_OPTIONS or host is not None:
             texts = []
         for text in texts:
-            words = store_words(text, own_names) | (name_tokens(text) & READY_WORDS if ready else frozenset())
+            words = store_words(text, own_names)
             if words:
                 return f"{text[:60]} names {', '.join(sorted(words))}"
+            if ready and name_tokens(text) & READY_WORDS:
+                return f"{text[:60]} is readiness by its name"
     return None
 
 

@@ -24,6 +24,8 @@ _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h)")
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _FORMS: Final = frozenset({"CMD", "CMD-SHELL", "NONE"})
 
+DEFAULT_GRACE_SECONDS: Final = 10.0
+
 WITHOUT_HEALTHCHECK: Final = frozenset(
     {"postgres", "mysql", "mariadb", "redis", "valkey", "mongo", "rabbitmq", "nginx", "httpd", "memcached", "traefik"}
     | {"elasticsearch", "kibana", "logstash", "cassandra", "zookeeper", "haproxy", "nats", "alpine", "busybox"}
@@ -74,6 +76,11 @@ class HealthCheck:
         if self.form == "CMD-SHELL" and len(words) > 1:
             return from_script(words[1])
         return from_argv(words[1:]) if self.form == "CMD" and len(words) > 1 else None
+
+    @property
+    def dollars(self) -> tuple[str, ...]:
+        """The words of ``CMD`` in which a ``$`` is left: ``$$``. Compose itself fills in ``$NAME``."""
+        return tuple(word.replace("$$", "$") for word in self.node.at("test").words()[1:] if "$$" in word)
 
     @property
     def interval(self) -> float:
@@ -139,6 +146,17 @@ class ComposeService:
             return tuple((key, value.text, node.where(key)) for key, value in node.values())
         parts = ((item.text.partition("="), item.place) for item in node.items)
         return tuple((name, value, place) for (name, _, value), place in parts)
+
+    @property
+    def grace(self) -> float:
+        """Seconds from SIGTERM to SIGKILL."""
+        return seconds(self.node.at("stop_grace_period"), DEFAULT_GRACE_SECONDS)
+
+    @cached_property
+    def program(self) -> Command:
+        """What it runs, as far as the file says."""
+        node = self.node.at("command")
+        return from_argv(node.words()) if node.kind == "sequence" else from_script(node.text)
 
     @cached_property
     def labels(self) -> dict[str, str]:

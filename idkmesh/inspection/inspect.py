@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.inspection import rules_compose, rules_files, rules_liveness, rules_matrix, rules_shape, rules_timing
+from idkmesh.inspection import (
+    rules_compose,
+    rules_end,
+    rules_files,
+    rules_form,
+    rules_liveness,
+    rules_matrix,
+    rules_shape,
+    rules_timing,
+)
 from idkmesh.inspection.compose import is_compose, project_of
 from idkmesh.inspection.documents import read_documents
 from idkmesh.inspection.findings import Finding, Met, Place, Rule, found
@@ -26,6 +35,15 @@ BAD_FILE: Final = frozenset({rules_files.UNREADABLE.id})
 
 NO_ANSWER: Final = frozenset({rules_files.TEMPLATE.id, rules_files.UNKNOWN.id})
 """A finding of these says that nothing could be told of a file."""
+
+
+_OF_CONTAINERS: Final = (
+    *rules_liveness.CONTAINER_CHECKS,
+    *rules_timing.CONTAINER_CHECKS,
+    *rules_end.CONTAINER_CHECKS,
+    *rules_form.CONTAINER_CHECKS,
+)
+"""What needs to know of nothing but the container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +140,7 @@ def _of_pod(pod: Pod, services: Services, beside: Beside | None, file: str) -> I
     for container in (*pod.init_containers, *pod.containers):
         told: list[tuple[Rule, Iterable[Met]]] = []
         if not container.init:
-            told += [(rule, check(container)) for rule, check in rules_liveness.CONTAINER_CHECKS]
-            told += [(rule, check(container)) for rule, check in rules_timing.CONTAINER_CHECKS]
+            told += [(rule, check(container)) for rule, check in _OF_CONTAINERS]
             told += _of_commands(_container_commands(container))
         told += [(rule, check(container, services)) for rule, check in rules_shape.CONTAINER_CHECKS]
         if beside is not None and not container.init:
@@ -144,7 +161,12 @@ def _of_service(service: ComposeService, project: Project, beside: Beside | None
     if check is not None and check.command is not None and not check.disabled:
         place, timeout_place = check.where("test"), check.where("timeout")
         command = ProbeCommand(
-            command=check.command, place=place, timeout=check.timeout, timeout_place=timeout_place, by_kubelet=False
+            command=check.command,
+            place=place,
+            timeout=check.timeout,
+            timeout_place=timeout_place,
+            by_kubelet=False,
+            dollars=check.dollars,
         )
         told += _of_commands([command])
     if beside is not None and service.store is None:
@@ -179,6 +201,7 @@ def _container_commands(container: Container) -> Iterator[ProbeCommand]:
                 timeout=probe.timeout,
                 timeout_place=probe.where("timeoutSeconds"),
                 by_kubelet=True,
+                dollars=probe.command.argv,
             )
 
 

@@ -75,6 +75,11 @@ class Probe:
         """Seconds of failing until the verdict changes: period x failures."""
         return self.period * self.failures
 
+    @property
+    def least(self) -> int:
+        """The shortest pause, in seconds, that can change the verdict: between N runs there are N - 1 periods."""
+        return self.period * (self.failures - 1) + self.timeout
+
     @cached_property
     def handlers(self) -> tuple[str, ...]:
         """The kinds of handler that it declares; Kubernetes wants one."""
@@ -132,6 +137,11 @@ class Container:
         kind = "init container" if self.init else "container"
         return f"{self.pod.object}, {kind} {clipped(self.name) or '(no name)'}"
 
+    @property
+    def first(self) -> bool:
+        """Whether it is the first of its pod that goes on running: what is the pod's own is told of it alone."""
+        return not self.init and self.node is self.pod.containers[0].node
+
     @cached_property
     def own_names(self) -> frozenset[str]:
         """The parts of its own names: what they speak of is no dependency."""
@@ -172,10 +182,14 @@ class Container:
         return tuple(self._probes.values())
 
     @cached_property
+    def program(self) -> Command:
+        """What it runs, as far as the manifest says."""
+        return from_argv((*self.node.at("command").words(), *self.node.at("args").words()))
+
+    @cached_property
     def starter(self) -> Starter | None:
         """What it is known as, if that starts slowly."""
-        command = from_argv((*self.node.at("command").words(), *self.node.at("args").words()))
-        program = command.programs[0] if command.programs else ""
+        program = self.program.programs[0] if self.program.programs else ""
         return slow_starter(self.image, (name.text for name, _ in self.variables), program)
 
 

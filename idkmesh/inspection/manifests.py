@@ -93,7 +93,7 @@ def service_of(item: Node) -> Service | None:
     )
 
 
-MAX_NEAR: Final = 100
+MAX_NEAR: Final = 30
 """Services that are looked at for one label of a pod. More than these share no label that tells them apart."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.clients import asked_host, is_local
 from idkmesh.inspection.commands import SHELLS
-from idkmesh.inspection.findings import Met, Rule, Severity
+from idkmesh.inspection.findings import Met, Rule, Severity, clipped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class ProbeCommand:
     """A command that a probe runs: where it stands, its timeout in seconds, and where that stands.
 
-    ``by_kubelet`` says that the platform could ask by HTTP itself.
+    ``by_kubelet`` says that the platform could ask by HTTP itself. ``dollars`` are the words in which a ``$`` comes to
+    the program as it is written.
     """
 
     command: Command
@@ -29,6 +30,7 @@ class ProbeCommand:
     timeout: float
     timeout_place: Place
     by_kubelet: bool
+    dollars: tuple[str, ...] = ()
 
 
 WRITES: Final = Rule(
@@ -90,6 +92,22 @@ HTTP_BY_COMMAND: Final = Rule(
     title="A program asks what the kubelet could ask by HTTP",
     why="It is a process in the container each time, and it has to be in the image.",
     mend="Use httpGet.",
+)
+
+NO_SHELL: Final = Rule(
+    id="PB309",
+    severity=Severity.ERROR,
+    title="A shell's words without a shell",
+    why="Without a shell nobody reads them: ||, | and > are arguments like any other, and $NAME is five characters. "
+    "The probe fails for ever, or asks something else than it seems to.",
+    mend="Leave them out, or run a shell: [sh, -c, SCRIPT], in Compose CMD-SHELL.",
+)
+ONE_WORD: Final = Rule(
+    id="PB310",
+    severity=Severity.ERROR,
+    title="A whole line as the name of a program",
+    why="The list has one word, which is looked for as a file with spaces in its name, so the probe always fails.",
+    mend="Write each word by itself: [PROGRAM, ARGUMENT].",
 )
 
 _WRITING_PROGRAMS: Final = frozenset(
@@ -270,6 +288,30 @@ def _http_by_command(probe: ProbeCommand) -> Iterator[Met]:
         yield Met(probe.place, f"{probe.command.text}.")
 
 
+_OPERATORS: Final = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1", ">/dev/null", "2>/dev/null"})
+_OWN_OPERATORS: Final = frozenset({"find", "test", "[", "[[", "expr"})
+"""Programs to which some of these are arguments."""
+
+_DOLLAR: Final = re.compile(r"(?:--?[\w-]+=|\w+://(?:[^/\s]*@)?)?\$(?:\{[A-Z_][A-Z0-9_]*\}|[A-Z_][A-Z0-9_]*)(?![\w(])")
+"""``$NAME`` where a value begins. The kubelet knows ``$(NAME)``, which is none."""
+
+
+def _no_shell(probe: ProbeCommand) -> Iterator[Met]:
+    command = probe.command
+    if command.script is not None or not command.argv or _OWN_OPERATORS.intersection(command.programs):
+        return
+    word = next((word for word in command.argv[1:] if word in _OPERATORS), None)
+    word = word or next((word for word in probe.dollars if _DOLLAR.match(word[:200])), None)
+    if word is not None:
+        yield Met(probe.place, f"{clipped(command.argv[0], 40)} is given {clipped(word, 40)}.")
+
+
+def _one_word(probe: ProbeCommand) -> Iterator[Met]:
+    argv = probe.command.argv
+    if len(argv) == 1 and " " in argv[0].strip():
+        yield Met(probe.place, f"It is {clipped(argv[0], 60)}.")
+
+
 COMMAND_CHECKS: Final[tuple[tuple[Rule, Callable[[ProbeCommand], Iterator[Met]]], ...]] = (
     (WRITES, _writes),
     (CURL_WITHOUT_FAIL, _curl_without_fail),
@@ -279,4 +321,6 @@ COMMAND_CHECKS: Final[tuple[tuple[Rule, Callable[[ProbeCommand], Iterator[Met]]]
     (OUTPUT, _output),
     (HEAVY, _heavy),
     (HTTP_BY_COMMAND, _http_by_command),
+    (NO_SHELL, _no_shell),
+    (ONE_WORD, _one_word),
 )

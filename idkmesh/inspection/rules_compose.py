@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.inspection import drains
 from idkmesh.inspection.clients import named_dependency
 from idkmesh.inspection.compose import WITHOUT_HEALTHCHECK
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
@@ -81,6 +82,32 @@ TEST_FORM: Final = Rule(
     why="A list begins with CMD, CMD-SHELL or NONE and goes on with the command, or Docker refuses the container.",
     mend='Write test: ["CMD", "program", "argument"].',
 )
+
+UNKNOWN_KEY: Final = Rule(
+    id="PB210",
+    severity=Severity.ERROR,
+    title="A key that no health check has",
+    why="Compose refuses the file.",
+    mend="Write one of test, interval, timeout, retries, start_period, start_interval and disable.",
+)
+NO_UNIT: Final = Rule(
+    id="PB211",
+    severity=Severity.ERROR,
+    title="A duration without a unit",
+    why="Compose refuses the file: a number alone is no duration.",
+    mend="Write the unit: 10s, 500ms, 1m30s.",
+)
+OWN_DRAIN: Final = Rule(
+    id="PB212",
+    severity=Severity.WARNING,
+    title="The process drains for longer than stop_grace_period",
+    why="When the grace period ends, after 10 s unless it is set, the process is killed. What it is still answering is "
+    "lost.",
+    mend="Set stop_grace_period above the drain.",
+)
+
+_KEYS: Final = frozenset({"test", "interval", "timeout", "retries", "start_period", "start_interval", "disable"})
+_DURATIONS: Final = ("interval", "timeout", "start_period", "start_interval")
 
 
 def _never_healthy(service: ComposeService, project: Project) -> Iterator[Met]:
@@ -168,6 +195,30 @@ def _test_form(service: ComposeService, _: Project) -> Iterator[Met]:
         yield Met(check.where("test"), f"It begins with {first} and has {max(0, len(test.items) - 1)} words after it.")
 
 
+def _unknown_key(service: ComposeService, _: Project) -> Iterator[Met]:
+    check = service.check
+    for key in check.node.entries if check is not None else ():
+        if check is not None and key not in _KEYS and not key.startswith("x-"):
+            yield Met(check.where(key), f"It has {clipped(key)}.")
+
+
+def _no_unit(service: ComposeService, _: Project) -> Iterator[Met]:
+    check = service.check
+    for key in _DURATIONS if check is not None else ():
+        text = check.node.at(key).text if check is not None else ""
+        if check is not None and text.isdecimal() and text.strip("0"):
+            yield Met(check.where(key), f"{key} is {clipped(text)}.")
+
+
+def _own_drain(service: ComposeService, _: Project) -> Iterator[Met]:
+    found = [(service.node.where("command"), drains.of_commands(service.program.simple))]
+    found += [(place, drains.of_variable(name, value)) for name, value, place in service.variables]
+    for place, drain in found:
+        if drain is not None and drain > service.grace:
+            yield Met(place, f"It drains for up to {drain:g} s, and has {service.grace:g} s.")
+            return
+
+
 SERVICE_CHECKS: Final[tuple[tuple[Rule, Callable[[ComposeService, Project], Iterator[Met]]], ...]] = (
     (NEVER_HEALTHY, _never_healthy),
     (PERHAPS_NEVER_HEALTHY, _perhaps_never_healthy),
@@ -178,4 +229,7 @@ SERVICE_CHECKS: Final[tuple[tuple[Rule, Callable[[ComposeService, Project], Iter
     (TIMEOUT_INTERVAL, _timeout_interval),
     (AUTOHEAL, _autoheal),
     (TEST_FORM, _test_form),
+    (UNKNOWN_KEY, _unknown_key),
+    (NO_UNIT, _no_unit),
+    (OWN_DRAIN, _own_drain),
 )

@@ -30,12 +30,12 @@ SAME_BUT_LATER: Final = Rule(
     title="Liveness asks the same as readiness, later",
     why="A larger budget takes a process out of traffic before it is restarted. It is still one answer: once it covers "
     "a dependency, an outage that lasts longer than the budget restarts every healthy process.",
-    mend="Keep that answer free of dependencies, or give liveness a path of its own.",
+    mend="Keep that answer free of dependencies, or let liveness ask something of its own.",
 )
 NAMES_DEPENDENCY: Final = Rule(
     id="PB103",
     severity=Severity.ERROR,
-    title="Liveness names a dependency",
+    title="Liveness names a dependency or readiness",
     why="A restart does not mend a database. While it is down every healthy process is restarted, and all of them "
     "connect at once when it comes back.",
     mend="Ask for the dependency in readiness, and let liveness ask the process alone.",
@@ -70,6 +70,14 @@ STARTUP_DEPENDENCY: Final = Rule(
     why="A dependency that is down while a process starts has it killed when the startup budget ends, again and again, "
     "though nothing is wrong with it.",
     mend="Let startup ask whether the process is initialised, and readiness for the dependency.",
+)
+PATH_CHANGES: Final = Rule(
+    id="PB109",
+    severity=Severity.ERROR,
+    title="A probe's path changes something",
+    why="A probe asks every few seconds, of every instance, and again after its timeout. What a migration or a restart "
+    "does once is done a thousand times.",
+    mend="Ask a path that only reads. Migrate before the start, in a job or an init container.",
 )
 TCP: Final = Rule(
     id="PB108",
@@ -113,7 +121,16 @@ def _same(container: Container, *, later: bool) -> Iterator[Met]:
     reason = f"Both {_said(liveness)}."
     if later:
         reason += f" Liveness acts after {liveness.budget} s, readiness after {readiness.budget} s."
-    yield Met(liveness.where(), reason)
+    yield Met(liveness.where(), reason, None if later else _APART.get(liveness.handler))
+
+
+_APART: Final = {
+    "grpc": "Give liveness a service name of its own (grpc: {service: liveness}) that covers the process alone.",
+    "tcpSocket": "Let readiness ask the program by its protocol (a client's ping, HTTP, gRPC), so that a listener that "
+    "hangs gets no traffic.",
+    "exec": "Let liveness run what asks the process alone, and readiness what it needs to serve.",
+}
+"""How the two are told apart where the probe has no path."""
 
 
 def _same_as_readiness(container: Container) -> Iterator[Met]:
@@ -131,9 +148,9 @@ def _dependency_of(probe: Probe, container: Container, *, ready: bool) -> tuple[
         return (told, ("exec", "command")) if told else None
     text = probe.path if probe.handler == "httpGet" else probe.node.at("grpc", "service").text
     words = store_words(text, container.own_names)
-    if ready:
-        words |= name_tokens(text) & READY_WORDS
     where = ("httpGet", "path") if probe.handler == "httpGet" else ("grpc", "service")
+    if ready and not words and name_tokens(text) & READY_WORDS:
+        return f"{clipped(text)} is readiness by its name", where
     return (f"{text[:80]} names {', '.join(sorted(words))}", where) if words else None
 
 
@@ -190,6 +207,16 @@ def _host_field(container: Container) -> Iterator[Met]:
             yield Met(probe.where(probe.handler, "host"), f"The {probe.which} probe asks {probe.host[:80]}, {told}.")
 
 
+_CHANGING: Final = frozenset({"migrate", "run-migrations", "flush", "purge", "reindex", "reset", "restart", "shutdown"})
+"""Last parts of paths that say what is done: ``/admin/migrate``, and not ``/migrate/status``."""
+
+
+def _path_changes(container: Container) -> Iterator[Met]:
+    for probe in container.probes:
+        if probe.handler == "httpGet" and _unified(probe.path).rpartition("/")[2] in _CHANGING:
+            yield Met(probe.where("httpGet", "path"), f"The {probe.which} probe asks {clipped(probe.path)}.")
+
+
 def _tcp(container: Container) -> Iterator[Met]:
     probes = [probe for probe in container.probes if probe.handler == "tcpSocket" and probe.which != "startup"]
     if probes:
@@ -206,4 +233,5 @@ CONTAINER_CHECKS: Final[tuple[tuple[Rule, Callable[[Container], Iterator[Met]]],
     (HOST_FIELD, _host_field),
     (STARTUP_DEPENDENCY, _startup_dependency),
     (TCP, _tcp),
+    (PATH_CHANGES, _path_changes),
 )

@@ -5,6 +5,7 @@ What cannot be is refused by the loader (HL-3.2, HL-3.3). What stands here can b
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -88,7 +89,7 @@ LIVENESS_HASTY: Final = Rule(
     title="Liveness gives up within a pause in the orchestrator's figures",
     why=f"A collection of garbage or a throttled processor stops a healthy process for seconds; below {PAUSE_SECONDS} "
     "s it is restarted for that.",
-    mend=f"Let period_ms x failure_threshold of liveness be {PAUSE_SECONDS * 1000} at the least.",
+    mend=f"Let period_ms x (failure_threshold - 1) + timeout_ms of liveness be {PAUSE_SECONDS * 1000} at the least.",
 )
 FLAPS: Final = Rule(
     id="PB409",
@@ -185,9 +186,10 @@ def _liveness_stricter(placed: Placed) -> Iterator[Met]:
 
 
 def _liveness_hasty(placed: Placed) -> Iterator[Met]:
-    budget = _budget(placed.matrix.orchestrator.liveness)
-    if budget < PAUSE_SECONDS * 1000:
-        yield Met(placed.where("orchestrator", "liveness"), f"{budget} ms of failing restart it.")
+    figures = placed.matrix.orchestrator.liveness
+    least = figures.period_ms * (figures.failure_threshold - 1) + figures.timeout_ms
+    if least < PAUSE_SECONDS * 1000:
+        yield Met(placed.where("orchestrator", "liveness"), f"A pause of {least} ms can restart it.")
 
 
 def _flaps(placed: Placed) -> Iterator[Met]:
@@ -223,6 +225,7 @@ def probe_commands(placed: Placed) -> Iterator[tuple[str, ProbeCommand]]:
                     timeout=row.timeout_ms / 1000,
                     timeout_place=timeout_place,
                     by_kubelet=False,
+                    dollars=tuple(row.probe.argv),
                 ),
             )
 
@@ -246,6 +249,15 @@ def known_stores(matrix: ProbeMatrix) -> frozenset[str]:
     return frozenset(known)
 
 
+_SOME_DATABASE: Final = "a database"
+_DATABASE_VARIABLE: Final = re.compile(r"/(?:\w*_)?(?:DATABASE|DB)_(?:URL|URI|DSN|HOST|HOSTNAME|ADDR|ADDRESS)(?:/|$)")
+"""A variable that says where a database is. Its value is often a secret, which a manifest does not show."""
+
+_DATABASE_WORDS: Final = frozenset({"db", "database", "databases", "sql"}).union(
+    *(STORES[name] for name in ("PostgreSQL", "MySQL", "MongoDB", "SQL Server", "Cassandra"))
+)
+
+
 def lacking_store(text: str, known: frozenset[str]) -> str | None:
     """Return the store that a name or an address speaks of and the matrix does not, or None.
 
@@ -253,7 +265,11 @@ def lacking_store(text: str, known: frozenset[str]) -> str | None:
     PostgreSQL.
     """
     store = store_of(text)
-    if store is None or known & STORES[store]:
+    if store is None and _DATABASE_VARIABLE.search(text):
+        store = _SOME_DATABASE
+        if any(name_tokens(name) & _DATABASE_WORDS for name in known):
+            return None
+    if store is None or known & STORES.get(store, frozenset()):
         return None
     hosts = {part.partition(".")[0] for part in text.lower().replace("//", "/").replace("@", "/").split("/")}
     hosts |= {part.partition(":")[0] for part in hosts}

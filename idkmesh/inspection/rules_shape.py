@@ -1,20 +1,16 @@
-"""Rules on which probes a Kubernetes container has, on what Kubernetes refuses, and on the end of a pod."""
+"""Rules on which probes a Kubernetes container has, and on ports and kinds of probes that do not fit it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.inspection.commands import from_argv
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
-from idkmesh.inspection.kubernetes import DEFAULT_GRACE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from idkmesh.inspection.kubernetes import Container
     from idkmesh.inspection.manifests import Services
-
-SHORT_REST_SECONDS: Final = 10
 
 NO_READINESS: Final = Rule(
     id="PB120",
@@ -88,21 +84,6 @@ NATIVE_GRPC: Final = Rule(
     why="Kubernetes 1.27 and later ask gRPC health themselves. A program in the image costs a process each time, and "
     "must be kept up to date.",
     mend="Replace exec by grpc with the port, and the service if one is asked for.",
-)
-DRAIN_TOO_LONG: Final = Rule(
-    id="PB130",
-    severity=Severity.ERROR,
-    title="The preStop hook lasts as long as the grace period",
-    why="The grace period begins with the hook. When it ends before the hook does, the process is killed without a "
-    "drain, and requests in flight are lost.",
-    mend="Set terminationGracePeriodSeconds to the hook's time plus the longest drain of the process.",
-)
-DRAIN_SHORT: Final = Rule(
-    id="PB131",
-    severity=Severity.WARNING,
-    title="A long preStop hook leaves little of the grace period",
-    why="What the hook takes is gone from the time that the process has to drain.",
-    mend="Set terminationGracePeriodSeconds to the hook's time plus the longest drain of the process.",
 )
 
 
@@ -178,35 +159,6 @@ def _native_grpc(container: Container, _: Services) -> Iterator[Met]:
                 yield Met(probe.where("exec"), f"The {probe.which} probe runs {program[:60]}.")
 
 
-def _pause(container: Container) -> int:
-    """Return how long the preStop hook sleeps, in whole seconds; 0 where that does not show."""
-    hook = container.node.at("lifecycle", "preStop")
-    native = hook.at("sleep", "seconds").integer(0)
-    words = hook.at("exec", "command").words()
-    commands = from_argv(words).simple if words else ()
-    slept = sum(_seconds(simple.words) for simple in commands if simple.program == "sleep")
-    return native or slept
-
-
-def _seconds(words: tuple[str, ...]) -> int:
-    text = words[0].removesuffix("s") if words else ""
-    return int(text) if text.isdecimal() and len(text) < 6 else 0  # noqa: PLR2004  a day has 86,400 seconds
-
-
-def _drain_too_long(container: Container, _: Services) -> Iterator[Met]:
-    pause, grace = _pause(container), container.pod.grace
-    if pause and pause >= grace:
-        yield Met(container.node.where("lifecycle", "preStop"), f"It sleeps {pause} s of {grace} s.")
-
-
-def _drain_short(container: Container, _: Services) -> Iterator[Met]:
-    pause, grace = _pause(container), container.pod.grace
-    if grace - SHORT_REST_SECONDS < pause < grace and pause > SHORT_REST_SECONDS:
-        default = " (the default)" if grace == DEFAULT_GRACE_SECONDS else ""
-        reason = f"It sleeps {pause} s of {grace} s{default} and leaves {grace - pause} s."
-        yield Met(container.node.where("lifecycle", "preStop"), reason)
-
-
 CONTAINER_CHECKS: Final[tuple[tuple[Rule, Callable[[Container, Services], Iterator[Met]]], ...]] = (
     (NO_READINESS, _no_readiness),
     (NO_PROBES, _no_probes),
@@ -218,6 +170,4 @@ CONTAINER_CHECKS: Final[tuple[tuple[Rule, Callable[[Container, Services], Iterat
     (BATCH_LIVENESS, _batch_liveness),
     (READINESS_GRACE, _readiness_grace),
     (NATIVE_GRPC, _native_grpc),
-    (DRAIN_TOO_LONG, _drain_too_long),
-    (DRAIN_SHORT, _drain_short),
 )

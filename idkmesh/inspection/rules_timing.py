@@ -50,9 +50,10 @@ LIVENESS_HASTY: Final = Rule(
     id="PB114",
     severity=Severity.WARNING,
     title="Liveness gives up within a pause",
-    why=f"A garbage collection, a compaction or a throttled processor stops a healthy process for seconds. A budget "
-    f"below {PAUSE_SECONDS} s restarts it for that, and a restart costs more than the pause.",
-    mend=f"Let periodSeconds x failureThreshold be {PAUSE_SECONDS} s at the least; 30 s is usual.",
+    why="A garbage collection, a compaction or a throttled processor stops a healthy process for seconds. Between the "
+    "first failure and the last that counts lie failureThreshold - 1 periods: a single failure is enough with a "
+    f"threshold of 1. Within {PAUSE_SECONDS} s that is a restart for a pause, and it costs more than the pause.",
+    mend=f"Let periodSeconds x (failureThreshold - 1) + timeoutSeconds be {PAUSE_SECONDS} s at the least.",
 )
 SLOW_START: Final = Rule(
     id="PB115",
@@ -72,9 +73,9 @@ LONG_INITIAL_DELAY: Final = Rule(
     id="PB117",
     severity=Severity.NOTE,
     title="A long initial delay stands in for a startup probe",
-    why="A fixed delay is too short for a slow start and too long for every other: nothing is asked and no traffic "
-    "comes until it ends.",
-    mend="Add a startupProbe and drop initialDelaySeconds: traffic comes as soon as the start is over.",
+    why="A fixed delay is too short for a slow start and too long for every other. Until it ends liveness notices no "
+    "process that hangs, and readiness brings no traffic.",
+    mend="Add a startupProbe with a budget above the longest start, and drop initialDelaySeconds.",
 )
 
 
@@ -112,9 +113,9 @@ def _liveness_stricter(container: Container) -> Iterator[Met]:
 
 def _liveness_hasty(container: Container) -> Iterator[Met]:
     probe = container.probe("liveness")
-    if probe is not None and probe.budget < PAUSE_SECONDS:
-        reason = f"{probe.failures} x {probe.period} s of failing restart it."
-        yield Met(probe.where(), reason)
+    if probe is not None and probe.least < PAUSE_SECONDS:
+        runs = "one run that fails restarts" if probe.failures == 1 else f"{probe.failures} runs that fail restart"
+        yield Met(probe.where(), f"A pause of {probe.least} s is enough: {runs} it.")
 
 
 def _slow_start(container: Container) -> Iterator[Met]:
@@ -123,7 +124,8 @@ def _slow_start(container: Container) -> Iterator[Met]:
         return
     allowed = probe.delay + probe.budget
     if allowed < starter.seconds:
-        reason = f"Liveness restarts it {allowed} s after its start; {starter.name} may need about {starter.seconds} s."
+        when = f"{allowed - probe.period} to {allowed} s after its start"
+        reason = f"Liveness restarts it {when}; {starter.name} may need about {starter.seconds} s."
         yield Met(probe.where(), reason)
 
 

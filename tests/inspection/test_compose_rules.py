@@ -52,6 +52,12 @@ MET = [
     ),
     ("PB209", "a: {image: a, healthcheck: {test: [CMD]}}\n", "§test"),
     ("PB209", "a: {image: a, healthcheck: {test: []}}\n", "§test"),
+    ("PB210", "a: {image: a, healthcheck: {test: [CMD, /a], start-period: 5s}}\n", "§start-period"),
+    ("PB211", "a: {image: a, healthcheck: {test: [CMD, /a], interval: '10'}}\n", "§interval"),
+    ("PB212", "a: {image: a, command: [a, --graceful-timeout, '11']}\n", "§command"),
+    ("PB212", "a: {environment: {IDKMESH_DRAIN_TIMEOUT: 20}, stop_grace_period: 15s}\n", "§IDKMESH"),
+    ("PB309", "a: {image: a, healthcheck: {test: [CMD, pg_isready, -U, $$POSTGRES_USER]}}\n", "§test"),
+    ("PB310", "a: {image: a, healthcheck: {test: [CMD, 'curl -f localhost']}}\n", "§test"),
 ]  # fmt: skip
 
 NEAR = [
@@ -73,6 +79,12 @@ NEAR = [
     ("PB208", "a: {labels: [autoheal=true], healthcheck: {test: [CMD, /a, --alive]}}\n"),
     ("PB208", "a: {labels: [autoheal=false], healthcheck: {test: [CMD, pg_isready, -h, db]}}\n"),
     ("PB209", "a: {healthcheck: {test: /a}}\n"),
+    ("PB210", "a: {healthcheck: {test: /a, start_interval: 1s, x-why: y}}\n"),
+    ("PB211", "a: {healthcheck: {test: /a, interval: 10s, start_period: 0, timeout: $T}}\n"),
+    ("PB212", "a: {image: a, command: [a, --graceful-timeout, '10']}\n"),
+    ("PB212", "a: {image: a, command: a --graceful-timeout 30, stop_grace_period: 31s}\n"),
+    ("PB309", "a: {healthcheck: {test: [CMD, pg_isready, -U, $POSTGRES_USER]}}\n"),
+    ("PB309", "a: {healthcheck: {test: [CMD-SHELL, 'curl -f localhost || exit 1']}}\n"),
     ("PB209", "a: {healthcheck: {interval: 5s}}\n"),
 ]  # fmt: skip
 

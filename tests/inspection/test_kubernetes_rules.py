@@ -54,7 +54,25 @@ MET = [
         "livenessProbe:\n  grpc: {port: 1}\n  §timeoutSeconds: 1\n"
         "readinessProbe: {grpc: {port: 2}, timeoutSeconds: 3}\n"
     )),
+    ("PB109", "container", "livenessProbe:\n  httpGet: {port: 8080, §path: '/db/migrate/?now=1'}\n"),
     ("PB114", "container", f"§{LIVE}periodSeconds: 9, failureThreshold: 1}}\n"),
+    ("PB114", "container", f"§{LIVE}periodSeconds: 60, failureThreshold: 1}}\n"),
+    ("PB114", "container", f"§{LIVE}periodSeconds: 8, failureThreshold: 2}}\n"),
+    ("PB132", "container", "§command: [sh, -c, 'exec hypercorn --graceful-timeout=31 a:b']\n"),
+    ("PB132", "container", "lifecycle: {preStop: {sleep: {seconds: 9}}}\n§args: [--timeout-graceful-shutdown, '25']\n"),
+    ("PB132", "container", "env:\n- {name: §GUNICORN_CMD_ARGS, value: '-w 2 --graceful-timeout 45'}\n"),
+    ("PB132", "container", "env:\n- {name: §SPRING_LIFECYCLE_TIMEOUT_PER_SHUTDOWN_PHASE, value: 1m}\n"),
+    ("PB134", "container", f"{READY}§successTreshold: 2}}\n"),
+    ("PB134", "container", "readinessProbe:\n  httpGet: {path: /, port: 1, §periodSeconds: 5}\n"),
+    ("PB134", "container", "readinessProbe:\n  exec: {§args: [a], command: [b]}\n"),
+    ("PB135", "container", f"{READY}§periodSeconds: '10'}}\n"),
+    ("PB135", "container", f"{READY}§timeoutSeconds: -1}}\n"),
+    ("PB135", "container", f"{READY}§failureThreshold: [3]}}\n"),
+    ("PB136", "container", "readinessProbe:\n  §tcpSocket: {}\n"),
+    ("PB136", "container", "readinessProbe: {exec: {§command: []}}\n"),
+    ("PB309", "container", "readinessProbe:\n  exec:\n    §command: [curl, -f, localhost, '||', exit, '1']\n"),
+    ("PB309", "container", "readinessProbe:\n  exec:\n    §command: [pg_isready, -U, $PGUSER]\n"),
+    ("PB309", "container", "readinessProbe:\n  exec:\n    §command: [redis-cli, '--pass=${REDIS_PASSWORD}', ping]\n"),
     ("PB115", "container", f"image: docker.io/library/cassandra:4\n§{LIVE}initialDelaySeconds: 60}}\n"),
     ("PB115", "container", f"image: mcr.microsoft.com/dotnet/aspnet:8.0\n§{LIVE}}}\n"),
     ("PB115", "container", f"command: [java, -jar, /app.jar]\n§{LIVE}}}\n"),
@@ -118,7 +136,21 @@ NEAR = [
     ("PB111", "container", "readinessProbe: {grpc: {port: 8080}, periodSeconds: 1}\n"),
     ("PB112", "container", "readinessProbe: {grpc: {port: 8080}, failureThreshold: 1, periodSeconds: 11}\n"),
     ("PB113", "container", f"{LIVE}timeoutSeconds: 2}}\n{READY}timeoutSeconds: 2}}\n"),
-    ("PB114", "container", f"{LIVE}periodSeconds: 10, failureThreshold: 1}}\n"),
+    ("PB114", "container", f"{LIVE}periodSeconds: 9, failureThreshold: 2}}\n"),
+    ("PB114", "container", f"{LIVE}periodSeconds: 60, failureThreshold: 1, timeoutSeconds: 10}}\n"),
+    ("PB109", "container", "readinessProbe: {httpGet: {path: /migrate/status, port: 8080}}\n"),
+    ("PB109", "container", "readinessProbe: {httpGet: {path: /restart-service/readyz, port: 8080}}\n"),
+    ("PB132", "container", "args: [--graceful-timeout, '30']\n"),
+    ("PB132", "container", "env: [{name: IDKMESH_DRAIN_TIMEOUT, valueFrom: {fieldRef: {fieldPath: a}}}]\n"),
+    ("PB132", "container", "args: [--drain-timeout, '60']\nlifecycle: {preStop: {sleep: {seconds: 30}}}\n"),
+    ("PB134", "container", "livenessProbe: {<<: {periodSeconds: 5}, grpc: {port: 1, service: a}}\n"),
+    ("PB135", "container", f"{LIVE}periodSeconds: ${{PERIOD}}, timeoutSeconds: , failureThreshold: 0}}\n"),
+    ("PB137", "container", f"{READY}}}\n"),
+    ("PB309", "container", "readinessProbe: {exec: {command: [sh, -c, 'a || exit 1']}}\n"),
+    ("PB309", "container", "readinessProbe: {exec: {command: [pg_isready, -U, $(PGUSER)]}}\n"),
+    ("PB309", "container", "readinessProbe: {exec: {command: [awk, '$1 > 2', /a]}}\n"),
+    ("PB309", "container", "readinessProbe: {exec: {command: [find, /a, -exec, test, -f, x, ;]}}\n"),
+    ("PB310", "container", "readinessProbe: {exec: {command: [sh, -c, 'a b']}}\n"),
     ("PB115", "container", f"image: a/redis-exporter:1\n{LIVE}}}\n"),
     ("PB115", "container", f"image: a/cassandra-exporter:1\n{LIVE}}}\n"),
     ("PB115", "container", f"image: cassandra:4\n{READY}}}\n"),
@@ -232,3 +264,46 @@ def test_sidecar_among_the_init_containers() -> None:
     text = "initContainers:\n- {name: a, restartPolicy: Always, livenessProbe: {}}\ncontainers: []\n"
     findings, _ = inspected("pod", text)
     assert [(each.rule.id, each.object) for each in findings] == [("PB125", "Deployment/cart, container a")]
+
+
+def test_what_is_the_pods_is_told_once() -> None:
+    """PB133, PB137: however many containers it has."""
+    text = (
+        "terminationGracePeriodSeconds: 0\nlivenessProbe: {grpc: {port: 1}}\n"
+        "containers: [{name: a, image: a}, {name: b, image: b}]\n"
+    )
+    found = [each.rule.id for each in inspected("pod", text)[0]]
+    assert (found.count("PB133"), found.count("PB137")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("probe", "told"),
+    [("grpc: {port: 1}", "service name"), ("tcpSocket: {port: 1}", "protocol"), ("exec: {command: [/a]}", "run"),
+     ("httpGet: {path: /, port: 1}", "/livez")],
+)  # fmt: skip
+def test_the_mend_fits_the_kind_of_probe(probe: str, told: str) -> None:
+    """PB101: a probe without a path is not told to use another path."""
+    findings, _ = inspected("container", f"readinessProbe: {{{probe}}}\nlivenessProbe: {{{probe}}}\n")
+    (mend,) = [finding.mend for finding in findings if finding.rule.id == "PB101"]
+    assert told in mend
+    assert ("/livez" in mend) is ("httpGet" in probe)
+
+
+def test_joined_options_hide_no_host() -> None:
+    """PB103: `-so FILE` is two options, and the word after the file is the URL."""
+    text = "livenessProbe: {exec: {command: [curl, -fso, /dev/null, 'http://orders/livez']}}\n"
+    (finding,) = [each for each in inspected("container", text)[0] if each.rule.id == "PB103"]
+    assert finding.reason == "curl asks orders."
+
+
+def test_readiness_by_its_name_is_called_so() -> None:
+    """PB103: a path that says ready names no dependency."""
+    findings, _ = inspected("container", "livenessProbe: {httpGet: {path: /healthz/ready, port: 8080}}\n")
+    assert [each.reason for each in findings if each.rule.id == "PB103"] == ["/healthz/ready is readiness by its name."]
+
+
+def test_when_liveness_acts_is_a_span() -> None:
+    """PB115: the kubelet's ticks begin with the pod, so the first run after the delay comes within one period."""
+    text = "image: 'cassandra:4'\nlivenessProbe: {grpc: {port: 1}, initialDelaySeconds: 15}\n"
+    (finding,) = [each for each in inspected("container", text)[0] if each.rule.id == "PB115"]
+    assert "35 to 45 s after its start" in finding.reason

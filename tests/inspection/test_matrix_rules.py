@@ -129,6 +129,17 @@ def test_lacking_store(text: str, store: str | None) -> None:
     assert lacking_store(text, known_stores(MATRIX) | {"redis", "postgres"}) is None
 
 
+@pytest.mark.parametrize("name", ["DATABASE_URL", "ORDERS_DB_HOST"])
+def test_a_database_whose_address_is_a_secret(name: str) -> None:
+    """PB410: the variable's name says that there is one; any database of the matrix may be it."""
+    text = f"/{name}/"
+    assert lacking_store(text, frozenset({"cache", "redis"})) == "a database"
+    assert lacking_store(text, frozenset({"orders-db"})) is None
+    assert lacking_store(text, frozenset({"postgres"})) is None
+    assert lacking_store(f"ledger:5432/{name}/ledger:5432", frozenset({"ledger"})) is None
+    assert lacking_store("/DB_NAME/orders", frozenset({"redis"})) is None
+
+
 def test_compose_services_beside_a_matrix() -> None:
     """HL-7.4: PB410, the environment, and a store that is waited for; a store itself needs no matrix."""
     text = (

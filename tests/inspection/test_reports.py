@@ -33,7 +33,7 @@ def test_text() -> None:
     assert list(text_report(findings, 3)) == [
         "shop/cart.yaml",
         "  Deployment/cart, container server",
-        "    12:9 error PB103: Liveness names a dependency. /health/db names db.",
+        "    12:9 error PB103: Liveness names a dependency or readiness. /health/db names db.",
         "      Ask in readiness.",
         "    20:9 note PB303: A shell that is not needed. /health/db names db.",
         "      Ask in readiness.",
