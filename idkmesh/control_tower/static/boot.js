@@ -14,7 +14,7 @@ function takeFromAddress() {
   }
 }
 
-const STYLES = ["base", "frame", "parts", "controls", "overview", "events", "inspect", "api", "locked", "forced"];
+const STYLES = "base frame parts controls overview events dependencies inspect api locked forced".split(" ");
 
 const MODULES = [
   "format",
@@ -33,12 +33,20 @@ const MODULES = [
   "tabs",
   "link",
   "copy",
+  "pages/beats",
+  "pages/dependency_words",
+  "pages/dependency_row",
   "pages/overview_parts",
   "pages/history",
   "pages/overview",
   "pages/timeline",
   "pages/event_detail",
   "pages/events",
+  "pages/dependency_feed",
+  "pages/dependency_detail",
+  "pages/dependency_verdict",
+  "pages/dependency_parts",
+  "pages/dependencies",
   "pages/request_bytes",
   "pages/examples",
   "pages/inspect",

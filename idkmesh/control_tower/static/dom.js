@@ -95,6 +95,7 @@ const MARKS = {
   bad: "M4.5 4.5 11.5 11.5M11.5 4.5 4.5 11.5",
   info: "M8 7V12M8 4V4.6",
   idle: "M4.5 8H11.5",
+  unknown: "M5.9 6.3A2.1 2.1 0 1 1 9 8.1C8.3 8.5 8 8.8 8 9.6M8 12V12.2",
 };
 
 // A sign whose shape says the same as its colour.

@@ -8,7 +8,7 @@ import { addLive, clear, isBehind, lastPosition, load, setPosition } from "./fee
 import { clockSeconds } from "./format.js";
 import { Poll } from "./poll.js";
 import { forget, isToken, keep, token } from "./session.js";
-import { addNote, addSample, change, instant, lifetime, silence, state } from "./state.js";
+import { addNote, addSample, ANSWERS, change, instant, lifetime, silence, state } from "./state.js";
 import { EventStream } from "./stream.js";
 import { Tabs } from "./tabs.js";
 
@@ -163,7 +163,7 @@ function learned({ service, words, status, ready, alive, sent }) {
     tabs.send({ kind: "token", token: sent, proven: true });
   }
   const before = state.status;
-  const back = status && !["ready", "not_ready"].includes(state.service);
+  const back = status && !ANSWERS.has(state.service);
   change({ service, words, ready, alive, ...(status ? { status, statusAt: instant() } : {}) });
   if (before && status && before.started_at !== status.started_at) {
     change({ samples: [] });

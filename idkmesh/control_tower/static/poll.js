@@ -11,6 +11,7 @@ import { token } from "./session.js";
 const BEAT = 1000; // ms between the starts of two questions
 const BEHIND = 900; // ms that the status waits for another question of this tab
 const SLOWEST = 5000;
+const JUDGEMENTS = new Set(["ready", "not_ready", "starting"]);
 const CODES = { overloaded: "overloaded", shutting_down: "draining", unauthorized: "locked" };
 
 export class Poll {
@@ -46,7 +47,7 @@ export class Poll {
     this.#asking = false;
     this.#misses = status ? 0 : this.#misses + 1;
     this.#refusals = status && !status.ok ? this.#refusals + 1 : 0;
-    this.#onAnswer({ ...judged(status, ready), ready: readiness(ready), alive: alive ? alive.ok : null, sent });
+    this.#onAnswer({ ...judged(status, ready, alive), ready: readiness(ready), alive: alive ? alive.ok : null, sent });
     const wait = Math.max(this.#pause(status) - (performance.now() - began), 50);
     this.#timer = this.#stopped ? 0 : setTimeout(() => this.beat(), wait);
   }
@@ -73,15 +74,18 @@ async function quietly(asked) {
   }
 }
 
-function judged(status, ready) {
+// Where a probe gave no answer, the status document has the same.
+function judged(status, ready, alive) {
   if (!status) {
     return { service: "lost", words: "" };
   }
   if (status.ok && status.body?.operations) {
-    const failing = ready?.body?.failing ?? [];
-    const draining = status.body.operations.usage?.draining || ready?.code === "shutting_down";
-    const service = draining ? "draining" : failing.length > 0 ? "not_ready" : "ready";
-    return { service, words: "", status: status.body };
+    const { usage, health } = status.body.operations;
+    const verdict = ready?.body?.status ?? health?.readiness?.status;
+    const draining = usage?.draining || ready?.code === "shutting_down";
+    const stalled = alive ? alive.status === 503 : health?.watchdog?.overdue?.length > 0;
+    const judgement = JUDGEMENTS.has(verdict) ? verdict : "ready";
+    return { service: draining ? "draining" : stalled ? "stalled" : judgement, words: "", status: status.body };
   }
   if (Object.hasOwn(CODES, status.code)) {
     return { service: CODES[status.code], words: "" };
@@ -94,6 +98,7 @@ function readiness(answer) {
   if (!answer) {
     return null;
   }
-  const { status = "", failing = [], warnings = [] } = answer.body ?? {};
-  return { ok: answer.ok, status, failing, warnings, code: answer.code };
+  const { status = "", failing = [], warnings = [], failing_total: fails, warnings_total: warns } = answer.body ?? {};
+  const totals = { failingTotal: fails ?? failing.length, warningsTotal: warns ?? warnings.length };
+  return { ok: answer.ok, status, failing, warnings, ...totals, code: answer.code };
 }

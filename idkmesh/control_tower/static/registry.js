@@ -6,8 +6,9 @@
 //          whenever the state has changed, `go` when `rest` has.
 
 import { api } from "./pages/api.js";
+import { dependencies } from "./pages/dependencies.js";
 import { events } from "./pages/events.js";
 import { inspect } from "./pages/inspect.js";
 import { overview } from "./pages/overview.js";
 
-export const PAGES = [overview, events, inspect, api];
+export const PAGES = [overview, events, dependencies, inspect, api];

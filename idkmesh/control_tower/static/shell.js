@@ -3,20 +3,21 @@
 import { el, reconcile, setText, sign } from "./dom.js";
 import { duration } from "./format.js";
 import { areOn, shown, turn } from "./keys.js";
-import { isStale, removeNote, state, statusAge } from "./state.js";
+import { ANSWERS, isStale, removeNote, state, statusAge } from "./state.js";
 import { STATES, streamWords } from "./words.js";
 
 const chip = document.getElementById("chip");
 const banner = document.getElementById("banner");
 const messages = new Map(); // key: element
 const CALM = new Set(["connecting", "ready", "locked"]);
+const JUDGED = new Set(["not_ready", "starting"]); // what dependencies come to
 
 export function showShell(title, page) {
   const stale = isStale();
   document.body.toggleAttribute("data-stale", stale);
   document.title = `${title} \u00b7 ${STATES[state.service][0]} \u00b7 IDKMesh control tower`;
   showChip(stale);
-  showBanner(stale, page === "overview");
+  showBanner(stale, page);
 }
 
 function showChip(stale) {
@@ -31,16 +32,18 @@ function showChip(stale) {
   setText(chip.lastElementChild, stale ? `${duration((age ?? 0) / 1000)} old` : "Updated each second");
 }
 
-// A line for each thing that is wrong or has happened. The overview has the verdict itself, larger.
-function showBanner(stale, onOverview) {
+// A line for each thing that is wrong or has happened. A page that has the verdict itself, larger, needs it not twice.
+function showBanner(stale, page) {
   const lines = [];
   const [verdict, kind, words] = STATES[state.service];
-  if (!CALM.has(state.service) && !onOverview) {
-    lines.push(["service", kind, verdict, state.words || words]);
+  const larger = page === "overview" || (page === "dependencies" && JUDGED.has(state.service));
+  if (!CALM.has(state.service) && !larger) {
+    const where = state.service === "not_ready" ? " The overview names what fails, and where to look." : "";
+    lines.push(["service", kind, verdict, state.words || words + where]);
   }
   const age = statusAge();
   const { phase, why } = state.stream;
-  if (phase === "waiting" && why && ["ready", "not_ready"].includes(state.service) && !stale && why !== "unavailable") {
+  if (phase === "waiting" && why && ANSWERS.has(state.service) && !stale && why !== "unavailable") {
     const [short, long] = streamWords({ ...state.stream, until: 0 });
     lines.push(["stream", "warn", short, long]);
   }

@@ -7,12 +7,15 @@ export const STALE = 2500; // ms without a status: two beats were missed
 const MINUTE = 60_000; // ms of history
 const ASLEEP = 2000; // ms by which the wall clock runs ahead before the machine counts as having slept
 
+// Names of STATES in which the status itself came, and the service takes requests.
+export const ANSWERS = new Set(["ready", "not_ready", "starting", "stalled"]);
+
 export const state = {
   service: "connecting", // a name of STATES in words.js
   words: "", // the service's own words, where STATES has none that fit
   status: null, // the last status document
   statusAt: 0, // when it came
-  ready: null, // the last answer of /readyz: {status, failing, warnings, code}
+  ready: null, // the last answer of /readyz: {ok, status, failing, failingTotal, warnings, ...}
   alive: null, // what /healthz said: true, false, or null for no answer
   stream: { phase: "connecting", why: "", until: 0, at: 0 }, // or "live", "waiting"; `at`: the last byte, 0 for none
   notes: [], // what happened and stays true: [{id, text}]

@@ -1,6 +1,6 @@
 // What a person reads about the service and the stream: what happened, what to do. Pure.
 
-import { count, duration } from "./format.js";
+import { count, duration, number } from "./format.js";
 import { instant } from "./state.js";
 
 // State: [verdict, sign, explanation].
@@ -9,8 +9,18 @@ export const STATES = {
   ready: ["Ready", "good", "The service answers and has room."],
   not_ready: [
     "Not ready",
-    "warn",
-    "The service answers, and says that it cannot do its work. What fails, and where to look, stands below.",
+    "bad",
+    "The service answers, and says that it must not get traffic now.",
+  ],
+  starting: [
+    "Starting",
+    "idle",
+    "The service answers, and is not ready yet: each probe of a dependency has to run once. The start is no failure.",
+  ],
+  stalled: [
+    "Stalled",
+    "bad",
+    "The service answers, and says that a part of it makes no progress: liveness fails, and an orchestrator restarts it.",
   ],
   overloaded: [
     "Overloaded",
@@ -41,10 +51,25 @@ const CONDITIONS = {
     "The event store takes no events. Look at the disk: is it full, is the file writable? It tries again by itself.",
     "The event store was damaged and put aside whole. A new one has begun; the log says where the old one is.",
   ],
+  worker_slot: [
+    "A request has held its place for long.",
+    "A request has held its place for longer than the watchdog allows a component to be silent. Its handler may wait " +
+      "for something slow; the places that are left serve the rest. The log says for how long.",
+  ],
 };
 
+const NAME = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
+
+// Whether a name is that of a dependency (HL-3.1). Conditions of the service itself have an underscore.
+export const isDependency = (name) => typeof name === "string" && NAME.test(name);
+
 export function condition(name, fails) {
-  return CONDITIONS[name]?.[fails ? 0 : 1] ?? "The log of the service says more.";
+  if (isDependency(name)) {
+    return fails
+      ? "A critical dependency: while it is not ok the instance is not ready."
+      : "A noncritical dependency: the instance stays ready.";
+  }
+  return Object.hasOwn(CONDITIONS, name) ? CONDITIONS[name][fails ? 0 : 1] : "The log of the service says more.";
 }
 
 // Why the stream waits, by the code of the answer or a reason of our own: [short, what happened and what to do].
@@ -93,7 +118,10 @@ export function streamWords(stream, now = instant()) {
   return [short, left > 0 ? `${long} Next try in ${duration(left)}.` : long];
 }
 
-// A type of event: [title, sign, words from its data].
+// What foreign data may choose from.
+const picked = (from, key, otherwise) => (Object.hasOwn(from, key) ? from[key] : otherwise);
+
+// A type of event: [title, sign, words from its data]. Title and sign may follow from the data too.
 const limitWords = (limit) => String(limit ?? "a limit").replaceAll("_", " ");
 const TYPES = {
   "idkmesh.configuration.loaded": [
@@ -130,11 +158,83 @@ const TYPES = {
     ({ refused, dropped, reason }) => `${refused} refused, ${dropped} dropped: ${reason}`,
   ],
   "idkmesh.events.quarantined": ["Damaged store put aside", "bad", ({ reason }) => String(reason)],
+  "idkmesh.dependency.changed": [
+    ({ to }) => `Dependency ${picked({ ok: "ok", failing: "fails" }, to, "unknown")}`,
+    ({ to, critical }) => picked({ ok: "good", failing: critical ? "bad" : "warn" }, to, "unknown"),
+    ({ from, to, detail, critical }, subject) =>
+      `${subject} (${critical ? "critical" : "noncritical"}): ${from}, now ${to}: ${detail}`,
+  ],
+  "idkmesh.readiness.changed": [
+    ({ to }) => picked({ ready: "Ready", not_ready: "Not ready", starting: "Starting" }, to, "Readiness changed"),
+    ({ to, warnings_total: warns }) => (to === "ready" ? (warns > 0 ? "warn" : "good") : "bad"),
+    ({ from, failing, failing_total: fails, warnings, warnings_total: warns }) =>
+      [
+        `was ${limitWords(from)}`,
+        fails > 0 ? `in the way: ${namesOf(failing, fails)}` : "",
+        warns > 0 ? `warnings: ${namesOf(warnings, warns)}` : "",
+      ]
+        .filter(Boolean)
+        .join("; "),
+  ],
+  "idkmesh.startup.succeeded": [
+    "Start succeeded",
+    "good",
+    ({ seconds }) => `after ${seconds} s: each probe has run once`,
+  ],
+  "idkmesh.liveness.failed": [
+    "Stalled",
+    "bad",
+    ({ components, components_total: all, dependency_only: only }) =>
+      `silent for too long: ${namesOf(components, all)}${only ? "; a critical dependency is down, no restart mends it" : ""}`,
+  ],
+  "idkmesh.liveness.recovered": [
+    "No longer stalled",
+    "good",
+    ({ components, components_total: all }) => `beats again: ${namesOf(components, all)}`,
+  ],
+  "idkmesh.slot.held": [
+    "Place held for long",
+    "warn",
+    ({ seconds, slots }) => `by a request, for ${seconds} s by now; ${count(slots, "place")} so: its handler may wait`,
+  ],
+  "idkmesh.matrix.reloaded": [
+    "Matrix read again",
+    "info",
+    ({ dependencies, kept, changed, added, removed }) =>
+      `${count(dependencies, "dependency", "dependencies")}: ${kept} kept, ${changed} changed, ${added} added, ` +
+      `${removed} removed`,
+  ],
+  "idkmesh.matrix.refused": [
+    "Matrix refused",
+    "bad",
+    ({ findings, line, column, what }) =>
+      `the running one stays. Line ${line}, column ${column}: ${what}${findings > 1 ? `; ${findings} findings in all` : ""}`,
+  ],
 };
 
+const NAMED = 5;
+
+function namesOf(names, total) {
+  const shown = Array.isArray(names) ? names.slice(0, NAMED) : [];
+  return shown.join(", ") + (total > shown.length ? ` and ${number(total - shown.length)} more` : "");
+}
+
 export function eventWords({ type, subject, data }) {
-  const [title, kind, words] = TYPES[type] ?? [String(type), "idle", null];
-  const known = words && data && typeof data === "object";
+  const row = Object.hasOwn(TYPES, type) ? TYPES[type] : [String(type), "idle", null];
+  const known = row[2] && data && typeof data === "object";
+  const [title, kind] = [String(type), "idle"].map((unknown, index) => {
+    const part = row[index];
+    return typeof part === "function" ? (known ? part(data) : unknown) : part;
+  });
   const raw = [subject ?? "", JSON.stringify(data) ?? ""].filter(Boolean).join("  ");
-  return { title, kind, text: known ? words(data) : raw };
+  return { title, kind, text: known ? row[2](data, subject ?? "") : raw };
+}
+
+// The dependencies that an event is about, as far as their names are such.
+export function dependenciesOf({ type, subject, data }) {
+  if (type === "idkmesh.dependency.changed") {
+    return isDependency(subject) ? [subject] : [];
+  }
+  const lists = type === "idkmesh.readiness.changed" ? [data?.failing, data?.warnings] : [];
+  return lists.flatMap((names) => (Array.isArray(names) ? names : [])).filter(isDependency);
 }

@@ -6,7 +6,9 @@ import { block, copyButton } from "../copy.js";
 import { el, setText, sign } from "../dom.js";
 import { find, kept, sequence } from "../feed.js";
 import { bytes, dateTime, pretty, visible, zone } from "../format.js";
-import { eventWords } from "../words.js";
+import { dependenciesOf, eventWords } from "../words.js";
+
+const NAMED = 8; // dependencies that are linked to
 
 export class EventDetail {
   element = el("aside.detail.card", { "aria-label": "The open event", hidden: true, tabIndex: -1 });
@@ -62,7 +64,7 @@ export class EventDetail {
     if (event || this.element.querySelector(".trouble")?.textContent !== trouble) {
       this.element.replaceChildren(
         close(),
-        ...(event ? parts(event) : [el("h2", {}, title), el("p.trouble", {}, trouble), el("code.id", {}, visible(id))]),
+        ...(event ? parts(event).filter(Boolean) : [el("h2", {}, title), el("p.trouble", {}, trouble), el("code.id", {}, visible(id))]),
       );
     }
   }
@@ -95,6 +97,7 @@ function parts(event) {
 
   return [
     el("h2", {}, sign(kind), el("bdi", {}, visible(title))),
+    about(event),
     attributes,
     el(
       "div.tools",
@@ -113,6 +116,16 @@ function parts(event) {
     ),
     block(command, "The same as a curl command"),
   ];
+}
+
+// Links to the dependencies that it is about; null where there are none.
+function about(event) {
+  const names = dependenciesOf(event);
+  const links = names
+    .slice(0, NAMED)
+    .flatMap((name, index) => [...(index ? [", "] : []), el("a", { href: `#/dependencies/${name}` }, name)]);
+  const more = names.length > NAMED ? [` and ${names.length - NAMED} more`] : [];
+  return names.length > 0 ? el("p.related", {}, "How it is now: ", ...links, ...more) : null;
 }
 
 function path(event) {

@@ -2,9 +2,10 @@
 
 import { el, reconcile, setAttribute, setText, showRows, sign } from "../dom.js";
 import { feed } from "../feed.js";
-import { clock, shortened, visible } from "../format.js";
+import { clock, count, number, shortened, visible } from "../format.js";
 import { instant, state } from "../state.js";
-import { condition, eventWords, STATES } from "../words.js";
+import { condition, eventWords, isDependency, STATES } from "../words.js";
+import { dependencyLink } from "./dependency_row.js";
 import { Gauge } from "./history.js";
 import {
   GAUGES,
@@ -18,6 +19,7 @@ import {
 } from "./overview_parts.js";
 
 const LATEST = 8;
+const NAMED = 6; // of each kind; Dependencies has them all
 
 export const overview = { name: "overview", title: "Overview", key: "o", open };
 
@@ -110,11 +112,12 @@ class Verdict {
   #title = el("h1", { id: "verdict", "aria-live": "polite" });
   #words = el("p", { id: "explanation" });
   #why = el("ul.why");
+  #depends = el("p.depends");
   #probes = el("dl.probes.told");
   #kind = "";
 
   constructor() {
-    const words = el("div.words", {}, this.#title, this.#words, this.#why);
+    const words = el("div.words", {}, this.#title, this.#words, this.#why, this.#depends);
     this.element = el("section.verdict.card", { "aria-labelledby": "verdict" }, this.#sign, words, this.#probes);
   }
 
@@ -129,18 +132,17 @@ class Verdict {
     const pressed = state.service === "ready" ? pressure(state.status?.operations) : "";
     setText(this.#words, state.words || (pressed ? `The service answers. ${pressed}` : words));
     this.#showWhy();
+    showDepends(this.#depends);
     showRows(this.#probes, this.#rows());
   }
 
   #showWhy() {
-    const { failing = [], warnings = [] } = state.ready ?? {};
-    const said = [
-      ...failing.map((name) => `${name} fails. ${condition(name, true)}`),
-      ...warnings.map((name) => `${name} warns. ${condition(name, false)}`),
-    ].map(visible);
+    const said = reasons(state.ready);
     this.#why.hidden = said.length === 0;
-    if (said.join("\n") !== [...this.#why.children].map((item) => item.textContent).join("\n")) {
-      this.#why.replaceChildren(...said.map((text) => el("li", {}, text)));
+    const text = said.map((parts) => parts.join("")).join("\n");
+    if (this.#why.dataset.text !== text) {
+      this.#why.dataset.text = text;
+      this.#why.replaceChildren(...said.map(([name, ...words]) => el("li", {}, dependencyLink(name), ...words)));
     }
   }
 
@@ -153,6 +155,34 @@ class Verdict {
       ["Ready", readiness],
       ["Draining", draining ? "yes" : ready ? "no" : "unknown"],
     ];
+  }
+}
+
+// What stands against readiness or is worth a look: [name, words].
+function reasons(ready) {
+  const { failing = [], failingTotal = 0, warnings = [], warningsTotal = 0 } = ready ?? {};
+  const begins = ready?.status === "starting"; // what has not been asked yet does not fail
+  const named = (names, fails) =>
+    names.slice(0, NAMED).map((name) => {
+      const verb = !isDependency(name) ? (fails ? "fails." : "warns.") : begins ? "is not ok yet." : "is not ok.";
+      return [String(name), ` ${verb} ${condition(name, fails)}`];
+    });
+  const more = (names, total, word) => (total > NAMED ? [[`${number(total - NAMED)} more`, ` ${word}`]] : []);
+  return [
+    ...named(failing, true),
+    ...more(failing, failingTotal, "are not ok."),
+    ...named(warnings, false),
+    ...more(warnings, warningsTotal, "are worth a look."),
+  ];
+}
+
+function showDepends(target) {
+  const { dependencies: all, readiness } = state.status?.operations?.health ?? {};
+  target.hidden = !Number.isInteger(all);
+  const well = all > 0 && readiness?.failing_total === 0 && readiness?.warnings_total === 0;
+  const words = `${count(all ?? 0, "dependency", "dependencies")}${well ? ", all ok" : ""}`;
+  if (target.textContent !== words) {
+    target.replaceChildren(el("a", { href: "#/dependencies" }, words));
   }
 }
 

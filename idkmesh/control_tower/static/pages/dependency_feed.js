@@ -1,0 +1,109 @@
+// Asks what is known of the dependencies, while somebody looks at them.
+//
+// Laws: nothing is asked for while the page is closed or hidden; one question at a time, at most once a second, and
+// never for more than a fifth of the time, so that a matrix of a thousand does not keep the service busy with telling
+// of it; a refusal is asked again no sooner than it says, and later each time; what came has an age.
+
+import { ask } from "../api.js";
+import { backoff } from "../backoff.js";
+import { duration } from "../format.js";
+import { instant } from "../state.js";
+
+const PATH = "/api/v1/dependencies";
+const BEAT = 1000; // ms between the starts of two questions
+const SHARE = 5; // times as long as the answer took
+const PATIENCE = 10_000; // ms: a thousand with all their results are megabytes
+const LATE = 1500; // ms beyond the time of the next answer, after which what is shown counts as old
+
+const WORDS = {
+  overloaded: "The service has no room for the question. If it lasts, raise --max-concurrent-requests.",
+  shutting_down: "The service is shutting down and tells no more.",
+  not_found: "This service knows no dependencies. Start one of this version with idkmesh control-tower.",
+};
+
+export class DependencyFeed {
+  list = null; // the last document
+  at = 0; // when it came, see `instant`
+  trouble = ""; // why there is no newer one
+  pace = BEAT; // ms from one question to the next
+  #until = 0; // when the next is asked
+  #timer = 0;
+  #tries = 0;
+  #asking = false;
+  #open = true;
+  #onAnswer;
+  #seen = () => this.#look();
+
+  constructor(onAnswer) {
+    this.#onAnswer = onAnswer;
+    document.addEventListener("visibilitychange", this.#seen);
+    this.#ask();
+  }
+
+  close() {
+    this.#open = false;
+    clearTimeout(this.#timer);
+    document.removeEventListener("visibilitychange", this.#seen);
+  }
+
+  // Milliseconds since the last answer; null before the first.
+  age(now = instant()) {
+    return this.list ? now - this.at : null;
+  }
+
+  isOld(now = instant()) {
+    return this.list !== null && now - this.at > this.pace + LATE;
+  }
+
+  // What is wrong, and when it is asked again; empty where nothing is.
+  words(now = instant()) {
+    const left = Math.ceil((this.#until - now) / 1000);
+    return this.trouble && left > 0 ? `${this.trouble} Asked again in ${duration(left)}.` : this.trouble;
+  }
+
+  // A hidden page is not read. What Retry-After or a back-off put off stays put off.
+  #look() {
+    clearTimeout(this.#timer);
+    if (document.visibilityState === "visible") {
+      this.#timer = setTimeout(() => this.#ask(), Math.max(this.#until - instant(), 0));
+    }
+  }
+
+  async #ask() {
+    if (this.#asking || !this.#open || document.visibilityState !== "visible") {
+      return;
+    }
+    this.#asking = true;
+    const began = instant();
+    const answer = await ask(PATH, { patience: PATIENCE }).catch(() => null);
+    this.#asking = false;
+    if (this.#open) {
+      this.#took(answer, began);
+      this.#look();
+      this.#onAnswer();
+    }
+  }
+
+  #took(answer, began) {
+    const now = instant();
+    if (answer?.ok && Array.isArray(answer.body?.items)) {
+      this.list = answer.body;
+      this.at = now;
+      this.trouble = "";
+      this.#tries = 0;
+      this.pace = Math.max(BEAT, SHARE * (now - began));
+      this.#until = began + this.pace;
+    } else {
+      this.#tries += 1;
+      this.trouble = troubleOf(answer);
+      this.#until = now + Math.max(backoff(this.#tries, answer?.retryAfter ?? 0), BEAT);
+    }
+  }
+}
+
+function troubleOf(answer) {
+  if (!answer) {
+    return "The service does not answer.";
+  }
+  return WORDS[answer.code] ?? `The service answered ${answer.status} ${answer.code}: ${answer.message}`;
+}

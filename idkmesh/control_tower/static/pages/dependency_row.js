@@ -1,0 +1,93 @@
+// One dependency in the list: how it is, its beats, when it is asked next. The row stays the same element.
+
+import { el, setAttribute, setText, sign } from "../dom.js";
+import { visible } from "../format.js";
+import { isDependency } from "../words.js";
+import { Strip } from "./beats.js";
+import { nextWords, readinessWord, signOf, stateWords, towards } from "./dependency_words.js";
+
+// A link to a dependency; text alone where the name has not the form of one.
+export function dependencyLink(name, text = name) {
+  const shown = el("bdi", {}, visible(text));
+  return isDependency(name) ? el("a", { href: `#/dependencies/${name}`, dataset: { dependency: name } }, shown) : shown;
+}
+
+// A sign and the words beside it say the same; the first is for the eye.
+export class Sign {
+  element = el("span.mark", { "aria-hidden": "true" });
+  #kind = "";
+
+  show(kind) {
+    if (this.#kind !== kind) {
+      this.#kind = kind;
+      this.element.replaceChildren(sign(kind));
+    }
+  }
+}
+
+export class DependencyRow {
+  element;
+  link;
+  #item = null;
+  #sign = new Sign();
+  #critical = el("span.tag");
+  #kind = el("span.tag");
+  #state = el("b");
+  #why = el("bdi");
+  #towards = el("span.tag.towards");
+  #without = el("span.tag.without");
+  #next = el("p.next");
+  #strip;
+
+  constructor(name) {
+    this.link = dependencyLink(name);
+    this.#strip = new Strip(visible(name));
+    this.element = el(
+      "li.dependency",
+      {},
+      this.#sign.element,
+      el(
+        "div.what",
+        {},
+        el("p.name", {}, this.link, this.#critical, this.#kind),
+        el("p.state", {}, this.#state, " ", this.#why),
+        el("p.hints", {}, this.#towards, this.#without),
+      ),
+      el("div.beats", {}, this.#strip.element, this.#strip.readout),
+      this.#next,
+    );
+  }
+
+  // `time` is {passed, now}: the seconds since the answer, and the wall clock of the service in ms.
+  show(item, status, chosen, { passed, now }) {
+    this.#sign.show(signOf(item));
+    const [state, why] = stateWords(item, now);
+    setText(this.#state, why ? `${state}:` : state);
+    setText(this.#why, why);
+    setText(this.#next, nextWords(item, passed));
+    if (chosen) {
+      this.link.setAttribute("aria-current", "true");
+    } else {
+      this.link.removeAttribute("aria-current");
+    }
+    if (this.#item !== item) {
+      this.#item = item;
+      this.#showRest(item, status);
+    }
+  }
+
+  #showRest(item, status) {
+    setAttribute(this.element, "data-verdict", signOf(item));
+    setText(this.#critical, item.critical ? "critical" : "noncritical");
+    this.#critical.toggleAttribute("data-critical", item.critical);
+    setText(this.#kind, visible(String(item.probe)));
+    const row = towards(item);
+    setText(this.#towards, row);
+    this.#towards.hidden = row === "";
+    const alone = item.readiness_without !== status;
+    setText(this.#without, alone ? `without it: ${readinessWord(item.readiness_without)}` : "");
+    this.#without.hidden = !alone;
+    this.#towards.parentElement.hidden = row === "" && !alone;
+    this.#strip.show(item);
+  }
+}

@@ -1,0 +1,87 @@
+// What all dependencies come to, above the list: ready or not, and who stands in the way.
+
+import { el, setAttribute, setText } from "../dom.js";
+import { count, number, visible } from "../format.js";
+import { state } from "../state.js";
+import { isDependency } from "../words.js";
+import { dependencyLink, Sign } from "./dependency_row.js";
+import { READINESS } from "./dependency_words.js";
+
+const NAMED = 8; // each further name is found by the filter
+
+export class DependencyVerdict {
+  element;
+  #sign = new Sign();
+  #title = el("p.status", { role: "status" });
+  #counts = el("p.counts");
+  #failing = el("p.names");
+  #warnings = el("p.names");
+  #beside = el("p.beside");
+
+  constructor() {
+    this.#sign.element.classList.add("lamp");
+    this.element = el(
+      "section.verdict.card",
+      { "aria-label": "What the dependencies come to", hidden: true },
+      this.#sign.element,
+      el("div.words", {}, this.#title, this.#counts, this.#failing, this.#warnings, this.#beside),
+    );
+  }
+
+  update(list) {
+    this.element.hidden = !list;
+    if (!list) {
+      return;
+    }
+    const { status, failing, warnings } = list.readiness;
+    const [word, kind] = READINESS[status] ?? [visible(String(status)), "unknown"];
+    this.#sign.show(kind === "good" && warnings.length > 0 ? "warn" : kind);
+    setText(this.#title, titleOf(status, word, failing, warnings));
+    setText(this.#counts, countWords(list.items));
+    showNames(this.#failing, status === "starting" ? "Critical, not ok yet" : "In the way", failing);
+    showNames(this.#warnings, "Warnings", warnings);
+    setText(this.#beside, besideWords());
+    this.#beside.hidden = besideWords() === "";
+  }
+}
+
+function titleOf(status, word, failing, warnings) {
+  if (status === "starting") {
+    return "Starting: each probe has to run once";
+  }
+  if (status === "not_ready") {
+    return `${word}: ${count(failing.length, "critical dependency is", "critical dependencies are")} not ok`;
+  }
+  return warnings.length > 0 ? `${word}, with ${count(warnings.length, "warning")}` : word;
+}
+
+function countWords(items) {
+  if (items.length === 0) {
+    return "There is no dependency: nothing stands in the way.";
+  }
+  const ok = items.filter(({ verdict }) => verdict === "ok").length;
+  const failing = items.filter(({ verdict }) => verdict === "failing").length;
+  const unknown = items.length - ok - failing;
+  const parts = [`${number(ok)} ok`, `${number(failing)} failing`, `${number(unknown)} unknown`];
+  return `${count(items.length, "dependency", "dependencies")}: ${parts.join(", ")}.`;
+}
+
+// /readyz says no for more reasons than dependencies.
+function besideWords() {
+  if (state.ready?.code === "shutting_down" || state.service === "draining") {
+    return "The service drains: /readyz says no, whatever the dependencies come to.";
+  }
+  const others = (state.ready?.failing ?? []).filter((name) => !isDependency(name)).map((name) => visible(String(name)));
+  return others.length > 0 ? `/readyz says no for ${others.join(", ")} too: the overview says more.` : "";
+}
+
+function showNames(target, word, names) {
+  target.hidden = names.length === 0;
+  const said = [word, ...names].join("\n");
+  if (target.dataset.said !== said) {
+    target.dataset.said = said;
+    const links = names.slice(0, NAMED).flatMap((name, index) => [...(index ? [", "] : []), dependencyLink(name)]);
+    const more = names.length > NAMED ? [` and ${number(names.length - NAMED)} more: choose them below`] : [];
+    target.replaceChildren(el("b", {}, `${word}: `), ...links, ...more);
+  }
+}
