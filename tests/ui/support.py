@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
 
+    from idkmesh.health.model import ProbeMatrix
+
 TOKEN = "secret-token-of-the-test-suite-0123456789"
 OTHER_TOKEN = "another-token-of-the-test-suite-987654321"
 HEAD = f"Host: 127.0.0.1:%d\r\nX-IDKMesh-UI-Token: {TOKEN}\r\n"
@@ -54,8 +56,11 @@ class Tower:
 
 
 @contextlib.contextmanager
-def running(store: Path, *, port: int = 0, token: str = TOKEN, **options: Any) -> Iterator[Tower]:
-    server = ControlTowerServer(("127.0.0.1", port), token, store=store, matrix=nothing_but_itself(), **options)
+def running(
+    store: Path, *, port: int = 0, token: str = TOKEN, matrix: ProbeMatrix | None = None, **options: Any
+) -> Iterator[Tower]:
+    matrix = matrix or nothing_but_itself()
+    server = ControlTowerServer(("127.0.0.1", port), token, store=store, matrix=matrix, **options)
     before = server.events.snapshot().newest
     thread = threading.Thread(target=server.serve_forever, name="tower-of-the-test")
     thread.start()

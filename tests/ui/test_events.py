@@ -148,15 +148,16 @@ def test_deep_link_outlives_a_refusal(watched: Watched, tower: Tower) -> None:
     page = watched.context.new_page()
     error = {"code": "overloaded", "message": "Every place is taken."}
     page.route("**/api/v1/events?*", lambda route: route.fulfill(status=503, json={"error": error}))
-    committed(tower, 2)
+    tower.emit("test.wanted", {})
+    committed(tower, STARTED + 1)
     page.goto(tower.link)
     verdict(page, "Ready")
     epoch = tower.server.events.snapshot().epoch
-    page.evaluate("route => { location.hash = route }", f"#/events/{epoch}.2")
+    page.evaluate("route => { location.hash = route }", f"#/events/{epoch}.{STARTED + 1}")
     heading = page.get_by_role("complementary").get_by_role("heading", level=2)
     expect(heading).to_have_text("Not read yet")
     page.unroute_all()
-    expect(heading).to_have_text("Server started")
+    expect(heading).to_have_text("test.wanted")
 
 
 def test_filter_hides_nothing_from_the_newest(watched: Watched, tower: Tower) -> None:

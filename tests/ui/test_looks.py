@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 Scheme = Literal["light", "dark"]
-ROUTES = ("overview", "events", "event", "inspect", "api", "keys", "stale", "locked")
+ROUTES = ("overview", "events", "event", "dependencies", "inspect", "api", "keys", "stale", "locked")
 
 
 def open_everything(page: Page, route: str, origin: str) -> None:

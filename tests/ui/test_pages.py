@@ -168,7 +168,7 @@ def test_keys(watched: Watched, tower: Tower) -> None:
     page = watched.ready(tower)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Show the keys")
-    expect(page.get_by_role("dialog")).to_contain_text("g then i or 3")
+    expect(page.get_by_role("dialog")).to_contain_text("g then i or 4")
     switch = page.get_by_label("Keys of one letter")
     switch.uncheck()
     page.keyboard.press("Escape")
@@ -180,11 +180,17 @@ def test_keys(watched: Watched, tower: Tower) -> None:
     switch.check()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    for pair, title in (("e", "Events"), ("i", "Inspect a request"), ("a", "API"), ("o", "Ready")):
+    for pair, title in (
+        ("e", "Events"),
+        ("d", "Dependencies"),
+        ("i", "Inspect a request"),
+        ("a", "API"),
+        ("o", "Ready"),
+    ):
         page.keyboard.press("g")
         page.keyboard.press(pair)
         expect(page.get_by_role("heading", level=1)).to_have_text(title)
-    for digit, title in (("2", "Events"), ("4", "API"), ("3", "Inspect a request")):
+    for digit, title in (("2", "Events"), ("3", "Dependencies"), ("5", "API"), ("4", "Inspect a request")):
         page.keyboard.press(digit)
         expect(page.get_by_role("heading", level=1)).to_have_text(title)
     page.keyboard.press("/")

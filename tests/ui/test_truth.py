@@ -97,7 +97,7 @@ def test_page_loads_although_one_place_is_all_there_is(watched: Watched, tmp_pat
         watched.ready(tower).close()
         assert (
             tower.server.usage().overloaded_total <= 6
-        )  # of 45 files: a place is freed a moment after its answer has come
+        )  # of 54 files: a place is freed a moment after its answer has come
 
 
 def test_retry_after_is_honoured(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

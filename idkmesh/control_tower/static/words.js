@@ -3,6 +3,9 @@
 import { count, duration, number } from "./format.js";
 import { instant } from "./state.js";
 
+// What foreign data may choose: an own property alone.
+export const picked = (from, key, otherwise) => (Object.hasOwn(from, key) ? from[key] : otherwise);
+
 // State: [verdict, sign, explanation].
 export const STATES = {
   connecting: ["Connecting", "idle", "Asking the service for its status."],
@@ -69,7 +72,7 @@ export function condition(name, fails) {
       ? "A critical dependency: while it is not ok the instance is not ready."
       : "A noncritical dependency: the instance stays ready.";
   }
-  return Object.hasOwn(CONDITIONS, name) ? CONDITIONS[name][fails ? 0 : 1] : "The log of the service says more.";
+  return picked(CONDITIONS, name, Array(2).fill("The log of the service says more."))[fails ? 0 : 1];
 }
 
 // Why the stream waits, by the code of the answer or a reason of our own: [short, what happened and what to do].
@@ -117,9 +120,6 @@ export function streamWords(stream, now = instant()) {
   const left = Math.ceil((stream.until - now) / 1000);
   return [short, left > 0 ? `${long} Next try in ${duration(left)}.` : long];
 }
-
-// What foreign data may choose from.
-const picked = (from, key, otherwise) => (Object.hasOwn(from, key) ? from[key] : otherwise);
 
 // A type of event: [title, sign, words from its data]. Title and sign may follow from the data too.
 const limitWords = (limit) => String(limit ?? "a limit").replaceAll("_", " ");
@@ -220,7 +220,7 @@ function namesOf(names, total) {
 }
 
 export function eventWords({ type, subject, data }) {
-  const row = Object.hasOwn(TYPES, type) ? TYPES[type] : [String(type), "idle", null];
+  const row = picked(TYPES, type, [String(type), "idle", null]);
   const known = row[2] && data && typeof data === "object";
   const [title, kind] = [String(type), "idle"].map((unknown, index) => {
     const part = row[index];

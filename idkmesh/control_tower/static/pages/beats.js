@@ -6,6 +6,7 @@
 
 import { el, setAttribute, setText, svg } from "../dom.js";
 import { clock, dateTime, duration, number, shortened, visible } from "../format.js";
+import { picked } from "../words.js";
 
 const KEPT = 60;
 const SLOT = 6; // units of the picture, a beat each; one more at the end is for what has expired
@@ -188,6 +189,6 @@ export function latencyWords(ms) {
 export function beatWords({ time, outcome, latency_ms: latency, detail }) {
   const today = new Date(time).toDateString() === new Date().toDateString();
   const when = today ? clock(time) : dateTime(time);
-  const what = Object.hasOwn(OUTCOMES, outcome) ? OUTCOMES[outcome] : visible(String(outcome));
+  const what = picked(OUTCOMES, outcome, visible(String(outcome)));
   return `${when} ${what}, ${latencyWords(latency)}: ${visible(shortened(String(detail), 200))}`;
 }

@@ -32,7 +32,7 @@ let left = {}; // what was searched and chosen when the page was left: it is fou
 
 class DependenciesView {
   #feed = new DependencyFeed(() => this.update());
-  #verdict = new DependencyVerdict();
+  #verdict = new DependencyVerdict(() => this.#showBad());
   #detail = new DependencyDetail();
   #live = el("p.live");
   #text = el("input", {
@@ -203,6 +203,13 @@ class DependenciesView {
     const pace = feed.pace < 1500 ? "Live" : `Live, asked each ${duration(Math.round(feed.pace / 1000))}`;
     const calm = feed.list ? (old ? "" : pace) : "Asking the service.";
     setText(this.#live.lastElementChild, [trouble || calm, asOf].filter(Boolean).join(" "));
+  }
+
+  #showBad() {
+    this.#text.value = "";
+    this.#choices.state.value = "bad";
+    this.#choices.critical.value = "";
+    this.#filtered();
   }
 
   #showMore() {

@@ -8,6 +8,7 @@ import { ask } from "../api.js";
 import { backoff } from "../backoff.js";
 import { duration } from "../format.js";
 import { instant } from "../state.js";
+import { picked } from "../words.js";
 
 const PATH = "/api/v1/dependencies";
 const BEAT = 1000; // ms between the starts of two questions
@@ -105,5 +106,5 @@ function troubleOf(answer) {
   if (!answer) {
     return "The service does not answer.";
   }
-  return WORDS[answer.code] ?? `The service answered ${answer.status} ${answer.code}: ${answer.message}`;
+  return picked(WORDS, answer.code, `The service answered ${answer.status} ${answer.code}: ${answer.message}`);
 }

@@ -84,10 +84,12 @@ export class DependencyRow {
     const row = towards(item);
     setText(this.#towards, row);
     this.#towards.hidden = row === "";
-    const alone = item.readiness_without !== status;
-    setText(this.#without, alone ? `without it: ${readinessWord(item.readiness_without)}` : "");
-    this.#without.hidden = !alone;
-    this.#towards.parentElement.hidden = row === "" && !alone;
+    // Told of what stands in the way; of the others, where that makes a difference.
+    const { readiness_without: without } = item;
+    const told = without !== status || (item.critical && item.verdict !== "ok");
+    setText(this.#without, told ? `without it: ${without === status ? "still " : ""}${readinessWord(without)}` : "");
+    this.#without.hidden = !told;
+    this.#towards.parentElement.hidden = row === "" && !told;
     this.#strip.show(item);
   }
 }

@@ -3,7 +3,7 @@
 import { el, setAttribute, setText } from "../dom.js";
 import { count, number, visible } from "../format.js";
 import { state } from "../state.js";
-import { isDependency } from "../words.js";
+import { isDependency, picked } from "../words.js";
 import { dependencyLink, Sign } from "./dependency_row.js";
 import { READINESS } from "./dependency_words.js";
 
@@ -18,13 +18,17 @@ export class DependencyVerdict {
   #warnings = el("p.names");
   #beside = el("p.beside");
 
-  constructor() {
+  #alone;
+
+  // `showBad` chooses what is not ok.
+  constructor(showBad) {
+    this.#alone = el("button.small", { type: "button", onclick: showBad }, "Show only what is not ok");
     this.#sign.element.classList.add("lamp");
     this.element = el(
       "section.verdict.card",
       { "aria-label": "What the dependencies come to", hidden: true },
       this.#sign.element,
-      el("div.words", {}, this.#title, this.#counts, this.#failing, this.#warnings, this.#beside),
+      el("div.words", {}, this.#title, this.#counts, this.#failing, this.#warnings, this.#alone, this.#beside),
     );
   }
 
@@ -34,12 +38,13 @@ export class DependencyVerdict {
       return;
     }
     const { status, failing, warnings } = list.readiness;
-    const [word, kind] = READINESS[status] ?? [visible(String(status)), "unknown"];
+    const [word, kind] = picked(READINESS, status, [visible(String(status)), "unknown"]);
     this.#sign.show(kind === "good" && warnings.length > 0 ? "warn" : kind);
     setText(this.#title, titleOf(status, word, failing, warnings));
     setText(this.#counts, countWords(list.items));
     showNames(this.#failing, status === "starting" ? "Critical, not ok yet" : "In the way", failing);
     showNames(this.#warnings, "Warnings", warnings);
+    this.#alone.hidden = failing.length + warnings.length === 0 || list.items.length <= NAMED;
     setText(this.#beside, besideWords());
     this.#beside.hidden = besideWords() === "";
   }
@@ -81,7 +86,7 @@ function showNames(target, word, names) {
   if (target.dataset.said !== said) {
     target.dataset.said = said;
     const links = names.slice(0, NAMED).flatMap((name, index) => [...(index ? [", "] : []), dependencyLink(name)]);
-    const more = names.length > NAMED ? [` and ${number(names.length - NAMED)} more: choose them below`] : [];
+    const more = names.length > NAMED ? [` and ${number(names.length - NAMED)} more`] : [];
     target.replaceChildren(el("b", {}, `${word}: `), ...links, ...more);
   }
 }

@@ -1,6 +1,7 @@
 // What a person reads of a dependency: how it is and since when, why, what to do, and what it means. Pure.
 
 import { dateTime, duration, number, shortened, visible, zone } from "../format.js";
+import { picked } from "../words.js";
 import { latencyWords } from "./beats.js";
 
 const VERDICTS = { ok: "Ok", failing: "Failing", unknown: "Unknown" };
@@ -11,7 +12,7 @@ export const READINESS = {
   starting: ["Starting", "idle"],
 };
 
-export const readinessWord = (status) => READINESS[status]?.[0].toLowerCase() ?? visible(String(status));
+export const readinessWord = (status) => picked(READINESS, status, [visible(String(status))])[0].toLowerCase();
 
 // Why a verdict is unknown, in a few words.
 const UNKNOWN = {
@@ -34,13 +35,13 @@ const detailOf = ({ detail }) => (detail === null ? "" : visible(shortened(Strin
 
 // [how it is and for how long, why]. `now` is the wall clock of the service in ms.
 export function stateWords(item, now) {
-  const word = VERDICTS[item.verdict] ?? visible(String(item.verdict));
+  const word = picked(VERDICTS, item.verdict, visible(String(item.verdict)));
   if (item.reason === "not_run") {
     return ["Unknown", UNKNOWN.not_run];
   }
   const since = (now - new Date(item.since).getTime()) / 1000;
   const state = Number.isFinite(since) ? `${word} for ${duration(since)}` : word;
-  const why = item.reason ? (UNKNOWN[item.reason] ?? visible(String(item.reason))) : "";
+  const why = item.reason ? picked(UNKNOWN, item.reason, visible(String(item.reason))) : "";
   const detail = ["stale", "stuck"].includes(item.reason) ? "" : detailOf(item);
   return [state, [why, detail].filter(Boolean).join(": ")];
 }

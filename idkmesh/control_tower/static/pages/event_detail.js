@@ -6,6 +6,7 @@ import { block, copyButton } from "../copy.js";
 import { el, setText, sign } from "../dom.js";
 import { find, kept, sequence } from "../feed.js";
 import { bytes, dateTime, pretty, visible, zone } from "../format.js";
+import { dependencyLink } from "./dependency_row.js";
 import { dependenciesOf, eventWords } from "../words.js";
 
 const NAMED = 8; // dependencies that are linked to
@@ -123,7 +124,7 @@ function about(event) {
   const names = dependenciesOf(event);
   const links = names
     .slice(0, NAMED)
-    .flatMap((name, index) => [...(index ? [", "] : []), el("a", { href: `#/dependencies/${name}` }, name)]);
+    .flatMap((name, index) => [...(index ? [", "] : []), dependencyLink(name)]);
   const more = names.length > NAMED ? [` and ${names.length - NAMED} more`] : [];
   return names.length > 0 ? el("p.related", {}, "How it is now: ", ...links, ...more) : null;
 }
