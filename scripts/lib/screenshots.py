@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -11,14 +12,14 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from playwright.sync_api import expect, sync_playwright
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Page, ViewportSize
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 DIRECTORY = Path(__file__).parents[2] / "docs" / "images"
 TOKEN = "the-token-of-the-pictures-0123456789"  # noqa: S105  it opens a service that lives for a minute
@@ -29,8 +30,8 @@ MOST_BYTES = 150_000
 
 
 @contextlib.contextmanager
-def control_tower(folder: Path) -> Iterator[str]:
-    """Run the command with a store in ``folder``, and give its origin."""
+def control_tower(folder: Path, *more: str) -> Iterator[str]:
+    """Run the command with a store in ``folder`` and more arguments, and give its origin."""
     environment = os.environ | {"IDKMESH_CONTROL_TOWER_TOKEN": TOKEN}
     command = [
         sys.executable,
@@ -43,7 +44,7 @@ def control_tower(folder: Path) -> Iterator[str]:
         str(folder / "events.sqlite3"),
     ]
     limits = ["--max-concurrent-requests", str(PLACES)]
-    with subprocess.Popen([*command, *limits], stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([*command, *limits, *more], stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             yield process.stdout.readline().split()[-1] if process.stdout else ""
         finally:
@@ -120,6 +121,64 @@ def pictures(page: Page, origin: str, scheme: str) -> None:
     take(page, f"api-{scheme}")
 
 
+def probe_matrix(folder: Path, port: int) -> dict[str, Any]:
+    """Return a matrix of things that are here: a port, files, a command."""
+    figures = {"period_ms": 3000, "timeout_ms": 1000, "failure_threshold": 3}
+    often = {"timeout_ms": 900, "interval_ms": 1000, "cache_ms": 4000}
+    asleep = (
+        "import os, sys, time; time.sleep(os.urandom(1)[0] / 2000); sys.exit(0 if os.path.exists(sys.argv[1]) else 3)"
+    )
+    ping = [sys.executable, "-S", "-E", "-c", asleep, str(folder / "cache")]
+    rows: list[dict[str, Any]] = [
+        {
+            "name": "orders-db",
+            "critical": True,
+            "probe": {"tcp": {"host": "127.0.0.1", "port": port}},
+            "success_threshold": 2,
+        },
+        {"name": "cache", "critical": False, "probe": {"command": {"argv": ping}}, "failure_threshold": 3},
+        {"name": "lease", "critical": True, "probe": {"file": {"path": str(folder / "lease")}}},
+        {"name": "metrics-push", "critical": False, "probe": {"command": {"argv": ["metrics-push", "--check"]}}},
+        {"name": "disk-room", "critical": True, "probe": {"disk": {"path": str(folder), "min_free_percent": 1}}},
+    ]
+    return {
+        "schema_version": "0.1",
+        "kind": "idkmesh-probe-matrix",
+        "orchestrator": {"startup": figures, "liveness": figures, "readiness": figures},
+        "watchdog": {"interval_ms": 1000, "max_missed_ticks": 5},
+        "dependencies": [often | each for each in rows],
+    }
+
+
+def dependencies(browser: Browser, folder: Path) -> None:
+    """Take the page of dependencies, with one that has failed."""
+    folder.mkdir()
+    for name in ("cache", "lease"):
+        (folder / name).touch()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        matrix = folder / "probe-matrix.yaml"
+        matrix.write_text(json.dumps(probe_matrix(folder, listener.getsockname()[1])), encoding="utf-8")
+        with control_tower(folder, "--matrix", str(matrix)) as origin:
+            threading.Event().wait(40)  # a history to look at
+            listener.close()
+            (folder / "cache").unlink()
+            threading.Event().wait(6)
+            for name, route, size, scheme in (
+                ("dependencies-light", "dependencies", WIDE, "light"),
+                ("dependencies-dark", "dependencies/orders-db", WIDE, "dark"),
+                ("dependencies-narrow", "dependencies", NARROW, "light"),
+            ):
+                context = browser.new_context(viewport=size, color_scheme="dark" if scheme == "dark" else "light")
+                page = context.new_page()
+                page.goto(f"{origin}/#token={TOKEN}")
+                expect(page.locator("#verdict")).to_have_text("Not ready", timeout=10_000)
+                page.goto(f"{origin}/#/{route}")
+                expect(page.locator(".dependency")).to_have_count(5)
+                page.wait_for_timeout(1500)
+                take(page, name)
+                context.close()
+
+
 def take(page: Page, name: str) -> None:
     """Write one picture of what the window shows."""
     page.mouse.move(0, 0)
@@ -164,6 +223,7 @@ def main() -> None:
             page.wait_for_timeout(10_000)
             take(page, "overview-narrow")
             context.close()
+            dependencies(browser, Path(folder) / "dependencies")
         finally:
             ended.set()
             busy.join()

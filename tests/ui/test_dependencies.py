@@ -314,7 +314,7 @@ def test_outcomes_differ_by_shape(watched: Watched, tower: Tower) -> None:
 
 
 def test_refused_and_lost_turn_grey(watched: Watched, tower: Tower) -> None:
-    """CT-8.10, CT-8.2: a refusal and a loss are told, with when it is asked again; the figures stand still and grey."""
+    """CT-8.11, CT-8.2: a refusal and a loss are told, with when it is asked again; the figures stand still and grey."""
     watched.allow(REFUSED, AWAY)
     page = watched.ready(tower, "dependencies/cache")
     expect(of(page, "cache").locator(".state")).to_contain_text("Ok for")
@@ -345,7 +345,7 @@ def test_refused_and_lost_turn_grey(watched: Watched, tower: Tower) -> None:
 
 
 def test_asked_only_while_somebody_looks(watched: Watched, tower: Tower) -> None:
-    """CT-8.10: nothing is asked for by another page or a hidden one, never twice at once, at most once a second."""
+    """CT-8.11: nothing is asked for by another page or a hidden one, never twice at once, at most once a second."""
     page = watched.ready(tower)
     waiting: list[Route] = []
     seen: list[Route] = []
@@ -375,9 +375,8 @@ def test_asked_only_while_somebody_looks(watched: Watched, tower: Tower) -> None
             return ask(path, ...more);
         };
     }""")
-    page.wait_for_timeout(4000)
+    until(page, lambda: page.evaluate("starts.length") >= 4)  # the first answer was slow, so the next was put off
     starts = page.evaluate("starts")
-    assert 1 <= len(starts) <= 4
     assert all(later - earlier > 990 for earlier, later in itertools.pairwise(starts))
     page.evaluate("""() => {
         Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
@@ -620,7 +619,7 @@ def test_everybody_can_read_it(browser: Browser, tmp_path: Path, world: World, l
 
 
 def test_a_small_service_is_not_overloaded(watched: Watched, tmp_path: Path, world: World) -> None:
-    """CT-8.10, CT-8.1: the page asks one thing at a time, so a service with one place is not kept busy by it."""
+    """CT-8.11, CT-8.1: the page asks one thing at a time, so a service with one place is not kept busy by it."""
     watched.allow(REFUSED, "Refused to apply style")
     limits = ServiceLimits(max_concurrent_requests=1)
     with running(tmp_path / "events.sqlite3", matrix=world.matrix(), limits=limits) as tower:

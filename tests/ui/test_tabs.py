@@ -134,7 +134,7 @@ def test_old_token_is_replaced_by_the_proven_one(watched: Watched, tower: Tower)
     old = watched.context.new_page()
     old.add_init_script(OLD)
     old.goto(f"{tower.origin}/#/events")
-    expect(old.locator(".event")).to_have_count(2)
+    expect(old.locator(".event")).to_have_count(STARTED)
     assert old.evaluate("Object.values(sessionStorage)") == [TOKEN]
     old.evaluate("token => sessionStorage.setItem('idkmesh-token', token)", OTHER_TOKEN)
     old.evaluate("location.hash = '#/api'")

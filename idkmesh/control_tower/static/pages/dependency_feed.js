@@ -1,8 +1,8 @@
 // Asks what is known of the dependencies, while somebody looks at them.
 //
 // Laws: nothing is asked for while the page is closed or hidden; one question at a time, at most once a second, and
-// never for more than a fifth of the time, so that a matrix of a thousand does not keep the service busy with telling
-// of it; a refusal is asked again no sooner than it says, and later each time; what came has an age.
+// for no more than a fifth of the time, so that a matrix of a thousand does not keep the service busy with telling of
+// it, but each five seconds at least; a refusal is asked again no sooner than it says, and later each time; what came has an age.
 
 import { ask } from "../api.js";
 import { backoff } from "../backoff.js";
@@ -13,6 +13,7 @@ import { picked } from "../words.js";
 const PATH = "/api/v1/dependencies";
 const BEAT = 1000; // ms between the starts of two questions
 const SHARE = 5; // times as long as the answer took
+const SLOWEST = 5000; // ms
 const PATIENCE = 10_000; // ms: a thousand with all their results are megabytes
 const LATE = 1500; // ms beyond the time of the next answer, after which what is shown counts as old
 
@@ -92,8 +93,8 @@ export class DependencyFeed {
       this.at = now;
       this.trouble = "";
       this.#tries = 0;
-      this.pace = Math.max(BEAT, SHARE * (now - began));
-      this.#until = began + this.pace;
+      this.pace = Math.min(Math.max(SHARE * (now - began), BEAT), SLOWEST);
+      this.#until = Math.max(began + this.pace, now + BEAT / 2);
     } else {
       this.#tries += 1;
       this.trouble = troubleOf(answer);

@@ -151,13 +151,12 @@ export function detailRows(item, status, passed, now) {
   const left = old === null ? 0 : life / 1000 - old;
   return [
     ["State", stateWords(item, now)[0], `since ${dateTime(item.since)} ${zone(item.since)}`],
-    ["Newest result", old === null ? "none yet" : `${duration(old)} ago`, detailOf(item)],
-    ["This result lives", old === null ? "" : left > 0 ? `for ${duration(Math.ceil(left))} more` : "no more: it has expired"],
-    ["Next probe", nextWords(item, passed)],
+    ["Without it", withoutWords(item, status), "what readiness would be"],
     ["Failures in a row", threshold(item.failures, item.failure_threshold), "until it is failing"],
     ["Successes in a row", threshold(item.successes, item.success_threshold), "until it is ok"],
-    ["Readiness now", readinessWord(status)],
-    ["Without it", withoutWords(item, status), "what readiness would be"],
+    ["Next probe", nextWords(item, passed)],
+    ["Newest result", old === null ? "none yet" : `${duration(old)} ago`, detailOf(item)],
+    ["This result lives", old === null ? "" : left > 0 ? `for ${duration(Math.ceil(left))} more` : "no more: it has expired"],
     ["Probe", visible(String(item.probe)), refresh === "request" ? "when /readyz is asked for" : "by the schedule"],
     ["Timeout", ms(timeout)],
     [refresh === "request" ? "No sooner than each" : "Each", ms(interval), "interval_ms, from run to run"],
