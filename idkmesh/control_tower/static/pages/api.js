@@ -11,6 +11,14 @@ import { liveAnswer } from "./answer.js";
 export const api = { name: "api", title: "API", key: "a", open };
 
 const DESCRIPTION = "/api/v1/openapi.json";
+// In the order of the page; a path is in the first that it fits.
+const GROUPS = {
+  Events: /\/events/,
+  Health: /\/dependencies|^\/metrics$/,
+  "Documents and inspection": /^\/api\//,
+  Probes: /^\/[a-z]+z$/,
+  Page: /^/,
+};
 const SAMPLE = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 function open(root) {
@@ -58,16 +66,13 @@ function open(root) {
   };
 }
 
+const groupOf = (path) => Object.keys(GROUPS).find((title) => GROUPS[title].test(path));
+
 function groups({ paths }) {
   const rows = Object.entries(paths).flatMap(([path, item]) =>
     ["get", "post", "put", "patch", "delete"].filter((method) => method in item).map((method) => [path, method, item]),
   );
-  const parts = [
-    ["Events", rows.filter(([path]) => path.includes("/events"))],
-    ["Documents and inspection", rows.filter(([path]) => path.startsWith("/api/") && !path.includes("/events"))],
-    ["Probes", rows.filter(([path]) => /^\/[a-z]+z$/.test(path))],
-    ["Page", rows.filter(([path]) => !path.startsWith("/api/") && !/^\/[a-z]+z$/.test(path))],
-  ];
+  const parts = Object.keys(GROUPS).map((title) => [title, rows.filter(([path]) => groupOf(path) === title)]);
   return parts
     .filter(([, there]) => there.length > 0)
     .map(([title, there]) =>

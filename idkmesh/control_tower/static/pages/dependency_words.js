@@ -144,6 +144,9 @@ export function meaning({ verdict, critical }) {
     : "Noncritical: the instance stays ready, and warns.";
 }
 
+// What a row of results is for. The first result decides at once, so a state may be there before its row is full.
+const untilWords = ({ verdict }, then) => (verdict === then ? `it is ${then}` : `until it is ${then}`);
+
 // The rows of the panel: [name, value, note].
 export function detailRows(item, status, passed, now) {
   const { age_seconds: age, cache_ms: life, timeout_ms: timeout, interval_ms: interval, refresh } = item;
@@ -152,8 +155,8 @@ export function detailRows(item, status, passed, now) {
   return [
     ["State", stateWords(item, now)[0], `since ${dateTime(item.since)} ${zone(item.since)}`],
     ["Without it", withoutWords(item, status), "what readiness would be"],
-    ["Failures in a row", threshold(item.failures, item.failure_threshold), "until it is failing"],
-    ["Successes in a row", threshold(item.successes, item.success_threshold), "until it is ok"],
+    ["Failures in a row", threshold(item.failures, item.failure_threshold), untilWords(item, "failing")],
+    ["Successes in a row", threshold(item.successes, item.success_threshold), untilWords(item, "ok")],
     ["Next probe", nextWords(item, passed)],
     ["Newest result", old === null ? "none yet" : `${duration(old)} ago`, detailOf(item)],
     ["This result lives", old === null ? "" : left > 0 ? `for ${duration(Math.ceil(left))} more` : "no more: it has expired"],
