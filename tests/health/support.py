@@ -95,15 +95,21 @@ class NoProbe:
 class Game:
     """Rounds on a manual clock: the test is the clock, the workers and the probes."""
 
-    def __init__(self, *dependencies: Dependency, concurrency: int = 16, random: float = 0.0) -> None:
-        self.clock = ManualClock()
+    def __init__(
+        self,
+        *dependencies: Dependency,
+        concurrency: int = 16,
+        random: float | Callable[[], float] = 0.0,
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
         self.told: list[Change] = []
         self.rounds = Rounds(
             matrix_of(*dependencies),
             {each.name: NoProbe() for each in dependencies},
             self.clock.moment(),
             concurrency=concurrency,
-            random=lambda: random,
+            random=random if callable(random) else lambda: random,
         )
 
     def turn(self, after: float = 0.0) -> list[Run]:
