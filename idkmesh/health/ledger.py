@@ -36,7 +36,7 @@ from idkmesh.health.snapshot import (
     is_critical_down,
     judged,
 )
-from idkmesh.health.state import DependencyState, expire, step
+from idkmesh.health.state import DependencyState, ended, expire, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -109,8 +109,10 @@ class Ledger:
     def hear(self, name: str, result: Result, moment: Moment) -> None:
         """Take a result in: step the dependency, and keep the result."""
         record = self._records[name]
-        state, change = step(record.state, result, record.dependency)
-        if state is record.state:
+        # What expired before this result was known is told first, although nobody may have looked since.
+        known, expired = expire(record.state, ended(result))
+        state, change = step(known, result, record.dependency)
+        if state is known:
             return  # older than what is known
         began = moment.utc - timedelta(seconds=max(0.0, moment.now - result.began))
         history = record.history.with_entry(Entry(result, began))
@@ -121,6 +123,7 @@ class Ledger:
             self.gave_up()
         self._hanging = self._hanging | {name} if result.hanging else self._hanging - {name}
         self.update(name, state=state, history=history, hanging=result.hanging)
+        self._note(record.dependency, expired, moment)
         self._note(record.dependency, change, moment)
 
     def gave_up(self) -> None:

@@ -108,6 +108,7 @@ class HealthRunner:
         self._rounds = Rounds(matrix, self._probes(matrix), self._moment(), concurrency=concurrency, random=random)
         self._thread: threading.Thread | None = None
         self._fault: str | None = None
+        self._stopped = False
         self._raising: set[str] = set()
         self._late: tuple[HealthSnapshot, float, Readiness] | None = None
 
@@ -180,9 +181,11 @@ class HealthRunner:
     def _run(self) -> None:
         message: _Message | None = None
         try:
-            while not isinstance(message, _Stop):
+            while True:
                 self._beat.beat()
                 self._guarded_pass(message)
+                if self._stopped:
+                    break
                 message = self._next_message()
         finally:
             self._rounds.close()
@@ -204,15 +207,18 @@ class HealthRunner:
             self._log("the scheduler of the probes is well again", logging.INFO)
 
     def _pass(self, message: _Message | None) -> None:
-        """Take a message in, and do what is due."""
+        """Take in this message and all that wait, and do what is due.
+
+        All of them first: after a stall, what came back in time meanwhile has not overstayed.
+        """
         moment = self._moment()
-        overstayed = self._rounds.tick(moment)
-        for run in overstayed:
+        while message is not None and not self._stopped:
+            self._take(message, moment)
+            message = self._waiting_message()
+        for run in self._rounds.tick(moment):
             self._crew.give_up()
             self._log(f"the probe of {run.name} has not come back in its time, its thread is left", logging.WARNING)
-        if message is not None:
-            self._take(message, moment)
-        for run in self._rounds.start_due(moment):
+        for run in () if self._stopped else self._rounds.start_due(moment):
             try:
                 self._crew.give(run)
             except RuntimeError:
@@ -232,6 +238,8 @@ class HealthRunner:
                 self._rounds.ask(message.name, moment)
         elif isinstance(message, _Reload):
             self._rounds.reload(message.matrix, message.probes, moment)
+        else:
+            self._stopped = True
 
     def _take_result(self, done: _Done, moment: Moment) -> None:
         if self._rounds.finished(done.run, done.result, moment):
@@ -253,6 +261,12 @@ class HealthRunner:
         pause = longest if self._fault is not None else min(longest, max(0.0, self._rounds.next_instant() - now))
         try:
             return self._inbox.get(timeout=pause)
+        except queue.Empty:
+            return None
+
+    def _waiting_message(self) -> _Message | None:
+        try:
+            return self._inbox.get_nowait()
         except queue.Empty:
             return None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.clock import SystemClock
+from idkmesh.health.changes import DEPENDENCY_CHANGED
 from idkmesh.health.document import unknown_because
 from idkmesh.health.model import Command, Disk, Refresh, Result
 from idkmesh.health.probes import probe_for
@@ -364,6 +365,36 @@ def test_a_scheduler_that_stalls_is_noticed() -> None:
         stage.probes["a"].outcome = OK
         hold.set()
         until(lambda: stage.status() == "ready", "it does not recover by itself")
+
+
+def test_a_result_that_came_in_time_counts_after_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HL-4.1, HL-4.11, PROBE-02: what came back while the scheduler stood still has not overstayed."""
+    clock = ManualClock()
+    names = ("a", "b", "c")
+    with Stage(*(dependency(name) for name in names), clock=clock) as stage:
+        tick, held = stage.runner._rounds.tick, threading.Event()
+        stage.runner.start()
+        clock.now += 0.1
+        until(lambda: stage.status() == "ready", "it has not become ready")
+        for probe in stage.probes.values():
+            probe.opened.clear()
+        clock.now += 1.0
+        until(lambda: all(stage.probes[name].runs == 2 for name in names), "no second run begins")
+        monkeypatch.setattr(stage.runner._rounds, "tick", lambda moment: (held.wait(20), tick(moment))[1])
+        stage.runner.reload(matrix_of(*(dependency(name) for name in names)))  # wakes it, and changes nothing
+        until(stage.runner._inbox.empty, "it does not stand still")
+        for probe in stage.probes.values():
+            probe.opened.set()
+        until(lambda: stage.runner._inbox.qsize() == 3, "the results are not there")
+        clock.now += 10.0
+        held.set()
+        until(lambda: all(stage.probes[name].runs == 3 for name in names), "it does not go on")
+        until(lambda: stage.status() == "ready", "it does not recover")
+        assert stage.runner.snapshot().stuck_total == 0
+        assert stage.lines == []
+    assert [change.facts["to"] for change in stage.told if change.what == DEPENDENCY_CHANGED] == ["ok"] * 3 + [
+        "unknown"
+    ] * 3 + ["ok"] * 3
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
