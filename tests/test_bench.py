@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
-PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz")
+PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults")
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
 
 
