@@ -18,9 +18,13 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("the benchmarks read /proc and pin processes", allow_module_level=True)
 
+from idkmesh.health.matrix_file import load_matrix
 from scripts.bench.benchlib import (
     app,
     crowd,
+    fault_site,
+    fault_table,
+    faults,
     messages,
     nginx,
     openloop,
@@ -238,6 +242,40 @@ def _answer(listener: socket.socket, answer: bytes, count: int) -> None:
             connection.sendall(answer)
 
 
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("ready_again", "beyond", "back"),
+        [(None, 0, 1.25), (15.0, 1, 1.25), (10.5, 0, 1.25)],
+        ids=["as it must be", "ready in the fault", "ready within the bound"],
+    )
+    def test_ready_answers_beyond_the_bound_are_counted(
+        self, ready_again: float | None, beyond: int, back: float
+    ) -> None:
+        """HL-8.5: an answer that says ready counts from the bound and what the machine is allowed on, not before."""
+        matrix = load_matrix(fault_table.matrix_text(1).format(database=1, cache=2, api=3, ready="r", ping="p"), "m")
+        (fault,) = (each for each in fault_table.FAULTS if each.name == "HTTP resets")
+        ready = [at for at in (9.0, ready_again, 21.25) if at is not None]
+        told = [fault_site.Asked(at, at, "/readyz", 503, ("api",)) for at in (10.75, 19.0, 20.5)]
+        well = [fault_site.Asked(at, at, "/readyz", 200) for at in ready]
+        alive = fault_site.Asked(21.5, 21.5, "/livez", 503)
+        answers = tuple(sorted([*told, *well, alive], key=lambda each: each.sent))
+        timeline = [{"at_seconds": 11.5, "what": "left_rotation"}, {"at_seconds": 22, "what": "entered_rotation"}]
+        kept = fault_site.Kept((), answers, {"timeline": timeline, "restarts": [{"at_seconds": 25.0}]})
+        found = faults.summary("s", fault_site.Planned(fault, 10.0, 20.0), 30.0, kept, matrix)
+        assert (found.notice, found.act, found.back, found.enter) == (0.75, 1.5, back, 2.0)
+        assert (found.restarts, found.beyond, found.stalled) == (1, beyond, 1)
+
+    def test_every_fault_has_its_bounds(self) -> None:
+        """HL-8.5: each figure of the table follows from the matrix; the orchestrator acts after the answers tell."""
+        matrix = load_matrix(fault_table.matrix_text(1).format(database=1, cache=2, api=3, ready="r", ping="p"), "m")
+        slower = load_matrix(fault_table.matrix_text(2).format(database=1, cache=2, api=3, ready="r", ping="p"), "m")
+        for fault in fault_table.FAULTS:
+            limits = fault_table.bounds(fault, matrix, 0.5)
+            assert 0 < limits.notice <= limits.act < limits.lasts
+            assert 0 < limits.back <= limits.enter
+            assert fault_table.bounds(fault, slower, 0.5).notice == pytest.approx(2 * limits.notice)
+
+
 class TestPrograms:
     @pytest.mark.parametrize("name", PROGRAMS)
     def test_help_says_what_is_measured(self, name: str) -> None:
@@ -273,6 +311,13 @@ class TestPrograms:
         runs = _bench("readyz", tmp_path, *shape, only=None)
         assert [run["dependencies"] for run in runs] == ["none", "1,000 files", "10 that hang"]
         assert all(run["errors"] == 0 and run["requests"] > 0 for run in runs)
+
+    def test_faults_are_done_and_measured(self, tmp_path: Path) -> None:
+        """HL-8.5: a real service behind a real proxy, once: noticed, over, no restart and nothing ready in between."""
+        (run,) = _bench("faults", tmp_path, "--rounds", "1", "--fault", "HTTP slower", only="serve")
+        assert (run["restarts"], run["beyond"], run["stalled"]) == (0, 0, 0)
+        assert run["notice"] > 0
+        assert run["back"] > 0
 
     @pins
     def test_sse_counts_each_event_at_each_reader(self, tmp_path: Path) -> None:

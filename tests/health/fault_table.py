@@ -29,7 +29,7 @@ TINY = 1e-6
 SETTLED = 8.0
 LASTS = 9.0
 """How long a process is well before a fault, and how long that lasts, in seconds: longer than any bound here."""
-ROUNDS = 25
+ROUNDS = 15
 
 REFUSED = ((FAILED, 0.0),)
 TIMES_OUT = ((FAILED, 1.0),)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .fault_table import Fault
 
 ASK_SECONDS = 0.02
+ANSWER_SECONDS = 5.0
+"""Longer than a busy machine makes an answer late; a service that is paused is waited for until it is killed."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ class _Asker(threading.Thread):
 
     def _ask(self, path: str) -> Asked:
         sent, status, body = time.monotonic(), 0, b""
-        connection = http.client.HTTPConnection(HOST, self._port, timeout=0.4)
+        connection = http.client.HTTPConnection(HOST, self._port, timeout=ANSWER_SECONDS)
         with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -103,7 +103,7 @@ def measured(
         kept = rehearsed(place, service, Path(name), plan, seconds)
     done = sorted(kept.done, key=lambda each: each.begin)
     following = [*(each.begin for each in done[1:]), seconds]
-    return [_run(service, each, until, kept, matrix) for each, until in zip(done, following, strict=True)], matrix
+    return [summary(service, each, until, kept, matrix) for each, until in zip(done, following, strict=True)], matrix
 
 
 def planned(
@@ -121,7 +121,8 @@ def planned(
     return tuple(plan), at
 
 
-def _run(service: str, each: Planned, until: float, kept: Kept, matrix: ProbeMatrix) -> Run:
+def summary(service: str, each: Planned, until: float, kept: Kept, matrix: ProbeMatrix) -> Run:
+    """Return what one fault came to, of what was seen until the next began."""
     limits = fault_table.bounds(each.fault, matrix, ALLOWANCE_SECONDS)
     restarts = [at for one in kept.document["restarts"] if each.begin <= (at := one["at_seconds"]) < until]
     mine = [one for one in kept.answers if each.begin <= one.sent < until]
