@@ -61,6 +61,8 @@ class Fault:
     act: tuple[str, str] | None = None
     unsaid: bool = False
     """The probe cannot be run: no threshold counts, neither to lose the verdict nor to have it back."""
+    alternates: bool = False
+    """Every second run alone is hit, and the first may be well: one interval more."""
 
 
 def _fail(how: str, *names: str) -> tuple[str, ...]:
@@ -77,7 +79,7 @@ FAULTS: Final = (
     Fault(name="HTTP slower than its timeout", hits=("api",), flags=_SLOW),
     Fault(name="HTTP slow, within its timeout", hits=("api",), flags=_LATE, shows=NOTHING),
     Fault(name="HTTP resets", hits=("api",), flags=_fail("cut", "api")),
-    Fault(name="HTTP flaps, never twice well", hits=("api",), act=("flap", "settle")),
+    Fault(name="HTTP flaps, never twice well", hits=("api",), act=("flap", "settle"), alternates=True),
     Fault(name="Redis stopped, noncritical", hits=("cache-ping",), shows=WARNING, act=("stop_cache", "start_cache")),
     Fault(name="Redis paused, noncritical", hits=("cache-ping",), shows=WARNING, act=("pause_cache", "resume_cache")),
     Fault(name="all refuse", hits=("database", "api"), flags=_fail("refuse", "database", "api", "cache")),
@@ -115,7 +117,8 @@ def bounds(fault: Fault, matrix: ProbeMatrix, allowance: float) -> Bounds:
     notice, back = min(each[0] for each in both), max(each[1] for each in both)
     if fault.unsaid:
         (row,) = (rows[name] for name in fault.hits)
-        notice, back = (row.interval_ms / 1000,) * 2
-        back += row.timeout_ms / 1000
+        notice, back = row.interval_ms / 1000, (row.interval_ms + row.timeout_ms) / 1000
+    if fault.alternates:
+        notice += max(rows[name].interval_ms for name in fault.hits) / 1000
     acted = notice + (patience(figures.readiness) if fault.shows == NOT_READY else period + timeout)
     return Bounds(notice, acted, back, back + period + timeout, max(acted, 2.0) + allowance)
