@@ -417,7 +417,7 @@ def test_token_is_in_no_log(tmp_path: Path) -> None:
 
 
 def test_probes_are_logged_when_their_status_changes() -> None:
-    """CT-4.5: a thousand good probes are no line; the first bad one is."""
+    """CT-4.5, PROBE-11: a thousand good probes are no line; the first bad one is."""
     logged: dict[str, Any] = {"IDKMESH_HTTP_ACCESS_LOG": "1", "IDKMESH_CONTROL_TOWER_TOKEN": TOKEN}
     with serving("control-tower", "--port=0", **logged) as service:
         wait_until_started(service)

@@ -100,7 +100,7 @@ def test_a_noncritical_dependency_is_a_warning(start: Any) -> None:
 
 
 def test_ten_hung_dependencies_hold_nobody_up(start: Any) -> None:
-    """HL-1.1, HL-1.5, HL-4.1: no request waits for one that never answers, by a probe or as a client."""
+    """HL-1.1, HL-1.5, HL-4.1, PROBE-01, PROBE-04: no request waits for one that never answers."""
     with listening() as port:
         hung = [row(f"hung-{n}", Http(url=f"http://127.0.0.1:{port}/"), timeout_ms=1500) for n in range(10)]
         slow = [Dependency(**{**fields(each), "interval_ms": 2000, "cache_ms": 5000}) for each in hung]
@@ -140,7 +140,7 @@ def test_readiness_takes_no_longer_for_a_thousand(start: Any) -> None:
 
 
 def test_what_is_too_old_is_not_ok(start: Any) -> None:
-    """HL-1.4, HL-4.5, CT-4.3: a scheduler that has ended tells nothing any more, and readiness knows it by itself."""
+    """HL-1.4, HL-4.5, CT-4.3, PROBE-02: a scheduler that has ended tells nothing more, and readiness knows by itself."""
     with start(matrix=matrix(row("disk", File(path=__file__), cache_ms=500))) as tower:
         assert readiness(tower) == (200, "ready", [], [])
         assert tower.server.health._runner.stop(5)

@@ -33,7 +33,7 @@ def validate(document: Any, name: str) -> None:
 @pytest.mark.parametrize("path", PROBES)
 @pytest.mark.parametrize("host", ["10.244.0.5:8000", "pod", "evil.example", "localhost"])
 def test_probes_answer_under_any_host(tower: Any, path: str, host: str) -> None:
-    """CT-4.1: a kubelet sends the pod's address, no Accept, HTTP/1.0; no token."""
+    """CT-4.1, PROBE-10: a kubelet sends the pod's address, no Accept, HTTP/1.0; no token."""
     answer = tower.ask(f"GET {path}", "User-Agent: kube-probe/1.30", "Sec-Fetch-Site: cross-site", host=host)
     assert answer.status == 200
     if path in {"/healthz", "/livez"}:
@@ -47,7 +47,7 @@ def test_probes_answer_under_any_host(tower: Any, path: str, host: str) -> None:
 @pytest.mark.parametrize("path", [*PAGES, *API, "/nowhere", "//evil.example/"])
 @pytest.mark.parametrize("host", ["evil.example", "10.244.0.5:8000", "127.0.0.1", "localhost.evil.example"])
 def test_every_other_path_needs_this_host(tower: Any, path: str, host: str) -> None:
-    """CT-2.2: before routing and whatever the token, with nothing told."""
+    """CT-2.2, PROBE-10: before routing and whatever the token, with nothing told."""
     answer = tower.ask(f"GET {path}", f"X-IDKMesh-UI-Token: {TOKEN}", host=host)
     assert (answer.status, answer.code) == (403, "forbidden_host")
     assert path == "/" or path.encode() not in answer.body

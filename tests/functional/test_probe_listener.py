@@ -48,7 +48,7 @@ def one_line(errors: str) -> bool:
 
 
 def test_a_program_has_probes_on_a_port_of_their_own(site: Path) -> None:
-    """HL-5.6, HL-3.4, CT-4.1: four paths, any Host, no token, GET and HEAD; everything else is 404."""
+    """HL-5.6, HL-3.4, CT-4.1, PROBE-10: four paths, any Host, no token, GET and HEAD; everything else is 404."""
     with probed(*serve("--matrix=m.yaml", LISTEN), cwd=site) as service:
         assert "probes are answered on http://127.0.0.1:" in service.announced[0]
         assert service.wait_for("/readyz", 200)

@@ -116,7 +116,7 @@ def test_no_shell_reads_the_arguments(tmp_path: Path) -> None:
 
 
 def test_where_it_runs(tmp_path: Path) -> None:
-    """HL-4.8: standard input ends at once, the folder is /, and the command leads a group and a session of its own."""
+    """HL-4.8, EXEC-05: input ends at once, the folder is /, and the command leads a group and a session of its own."""
     file = tmp_path / "report"
     program = (
         "import os, sys; open(sys.argv[1], 'w').write(repr((sys.stdin.read(), os.getcwd(), os.getpgid(0) == "
@@ -128,7 +128,7 @@ def test_where_it_runs(tmp_path: Path) -> None:
 
 
 def test_a_caller_keeps_its_input() -> None:
-    """HL-4.8: a shell's loop over lines, whose probe would read them all, runs for each line."""
+    """HL-4.8, EXEC-05: a shell's loop over lines, whose probe would read them all, runs for each line."""
     program = (
         "from idkmesh.clock import SystemClock; from idkmesh.health.model import Command; "
         "from idkmesh.health.probes import probe_for; "
@@ -170,7 +170,7 @@ def test_what_it_inherits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     ],
 )
 def test_a_timeout(script: str, word: str) -> None:
-    """HL-4.1, HL-4.8: whatever a command does, its group is gone by the deadline, and a success at TERM is none."""
+    """HL-4.1, HL-4.8, EXEC-01, EXEC-02, EXEC-08: its group is gone by the deadline, a success at TERM is none."""
     before = descriptors()
     probe = probe_for(sh(script))
     for _ in range(2):
@@ -197,7 +197,7 @@ def test_it_is_asked_before_it_is_killed(tmp_path: Path) -> None:
 
 
 def test_an_escaped_grandchild_is_not_waited_for(word: str) -> None:
-    """HL-4.8: one that has left the group keeps nobody, not even with the standard streams in its hands."""
+    """HL-4.8, EXEC-02: one that has left the group keeps nobody, not even with the standard streams in its hands."""
     escaping = "import os, sys, time; os.fork() or (os.setsid(), time.sleep(3600)); time.sleep(float(sys.argv[1]))"
     assert said(python(escaping, "0")) == (OK, "exit 0")
     assert said(python(escaping, "3600"), 1) == (FAILED, "timeout")
@@ -216,7 +216,7 @@ def test_what_a_command_leaves_behind_is_ended(status: int, word: str) -> None:
 
 @pytest.mark.parametrize("stream", [1, 2])
 def test_output_is_read_and_dropped(stream: int) -> None:
-    """HL-4.8: 64 MiB on either stream neither block the command nor cost memory."""
+    """HL-4.8, EXEC-07: 64 MiB on either stream neither block the command nor cost memory."""
     resource = pytest.importorskip("resource")
     program = f"import os\nfor _ in range(64): os.write({stream}, b'x' * (1 << 20))\nos.write(1, b'ready')"
     said(python(""))
@@ -236,7 +236,7 @@ def test_output_is_read_and_dropped(stream: int) -> None:
     ],
 )
 def test_output_changes_nothing(script: str, expected: Said) -> None:
-    """HL-4.8, HL-4.12: bytes that are no text, closed streams, new output each time and secrets change no result."""
+    """HL-4.8, HL-4.12, EXEC-07, EXEC-08: bytes that are no text, closed streams, new output and secrets change nothing."""
     assert said(sh(script)) == expected
     assert said(sh(script)) == expected
 
@@ -252,7 +252,7 @@ def test_a_status_that_somebody_else_has_taken() -> None:
 
 
 def test_no_code_is_no_success() -> None:
-    """HL-4.2: the exit status decides, and without one nothing is known."""
+    """HL-4.2, EXEC-10: the exit status decides, and without one nothing is known."""
     assert word_of_exit(0) == "exit 0"
     with pytest.raises(ProbeError) as error:
         word_of_exit(None)
@@ -334,7 +334,7 @@ def test_close_while_it_starts(monkeypatch: pytest.MonkeyPatch, word: str) -> No
 
 
 def test_as_the_parent_of_orphans() -> None:
-    """HL-4.8: a service that adopts orphans, as process 1 does, reaps those of its commands' groups."""
+    """HL-4.8, EXEC-04: a service that adopts orphans, as process 1 does, reaps those of its commands' groups."""
     program = """
 import ctypes, pathlib, os
 from idkmesh.clock import SystemClock

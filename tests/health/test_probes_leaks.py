@@ -42,7 +42,7 @@ def answer(connection: socket.socket) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 @pytest.mark.parametrize("threads", [1, 4])
 def test_two_hundred_runs(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HL-4.1, HL-4.8: no zombie, no process, no descriptor and no thread is left, also where runs overlap."""
+    """HL-4.1, HL-4.8, EXEC-04: no zombie, no process, no descriptor and no thread is left, also where runs overlap."""
     word = uuid.uuid4().hex
     monkeypatch.setenv("PROBE_TEST", word)
     with listening() as silent, serving(answer) as (host, port):

@@ -32,7 +32,7 @@ rows = st.lists(st.tuples(st.booleans(), st.sampled_from(list(Verdict)), st.bool
 def test_truth_table(
     critical: bool, verdict: Verdict, status: str, failing: tuple[str, ...], warnings: tuple[str, ...]
 ) -> None:
-    """HL-1.2, HL-1.4, HL-5.1: a critical dependency that is not ok stands against readiness, the other is named."""
+    """HL-1.2, HL-1.4, HL-5.1, PROBE-13: a critical dependency that is not ok stands against it, the other is named."""
     found = judge([Known("db", critical, verdict, ran=True)], started=True)
     assert (found.status, found.failing, found.warnings) == (status, failing, warnings)
     # One more that is well changes nothing.

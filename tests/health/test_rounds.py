@@ -412,7 +412,7 @@ def test_a_stuck_run_of_a_declaration_that_is_gone_is_counted() -> None:
 
 
 def test_wall_clock_steps_change_nothing() -> None:
-    """HL-4.3, HL-4.5: the wall clock goes an hour forward and back, and the same runs begin and the same is told."""
+    """HL-4.3, HL-4.5, PROBE-08: the wall clock goes an hour forward and back: the same runs, the same told."""
 
     def play(*wall_steps: float) -> tuple[list[float], list[object], list[object]]:
         game, run = started(failure_threshold=2)

@@ -172,7 +172,7 @@ def test_it_is_started_once() -> None:
 
 
 def test_ten_that_hang_delay_no_other_and_no_answer() -> None:
-    """HL-1.5, HL-4.4: of twelve dependencies ten never answer: two are ok, and every answer is at once."""
+    """HL-1.5, HL-4.4, PROBE-04: of twelve dependencies ten never answer: two are ok, and every answer is at once."""
     hung = [f"hung{number}" for number in range(10)]
     slow = {"timeout_ms": 20_000, "interval_ms": 20_000, "cache_ms": 40_000}
     with Stage(*(quick(name, **slow) for name in hung), quick("fine"), quick("well")) as stage:
@@ -302,7 +302,7 @@ def test_without_a_thread_a_probe_could_not_run(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_two_hundred_ask_and_one_run_begins() -> None:
-    """HL-4.6: a convoy of requests starts one run, and none of them waits for it."""
+    """HL-4.6, PROBE-05: a convoy of requests starts one run, and none of them waits for it."""
     asked_for = quick("a", refresh=Refresh.REQUEST, timeout_ms=20_000, interval_ms=1, cache_ms=1)
     with Stage(asked_for) as stage:
         probe = stage.probes["a"]
@@ -351,7 +351,7 @@ def test_asking_when_the_scheduler_has_died_piles_nothing_up() -> None:
 
 
 def test_a_scheduler_that_stalls_is_noticed() -> None:
-    """HL-1.4, HL-2.1, HL-4.5: its verdicts expire, readiness fails, its beat is overdue; then it recovers by itself."""
+    """HL-1.4, HL-2.1, HL-4.5, PROBE-02: verdicts expire, readiness fails, its beat is overdue; it recovers by itself."""
     with Stage(quick("a", cache_ms=300)) as stage:
         stage.runner.start()
         until(lambda: stage.status() == "ready", "it has not become ready")
@@ -399,7 +399,7 @@ def test_a_result_that_came_in_time_counts_after_a_stall(monkeypatch: pytest.Mon
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_scheduler_that_dies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """HL-1.4, HL-2.1, HL-4.5: the same for good: its beat is never closed, and its workers go home."""
+    """HL-1.4, HL-2.1, HL-4.5, PROBE-02: the same for good: its beat is never closed, and its workers go home."""
     stage = Stage(quick("a", cache_ms=300))
     stage.runner.start()
     until(lambda: stage.status() == "ready", "it has not become ready")

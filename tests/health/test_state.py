@@ -83,7 +83,7 @@ def play(words: str, failure: int, success: int) -> tuple[str, list[VerdictChang
     ],
 )
 def test_sequences(failure: int, success: int, words: str, verdicts: str, changes: int) -> None:
-    """HL-4.2, HL-4.5, HL-4.7: the verdict after each step, and as many changes told as there are."""
+    """HL-4.2, HL-4.5, HL-4.7, PROBE-07: the verdict after each step, and as many changes told as there are."""
     shown, told = play(words, failure, success)
     assert shown == verdicts
     assert len(told) == changes

@@ -45,7 +45,7 @@ def test_a_beat_that_comes_while_one_reads(watchdog: Watchdog, clock: ManualCloc
 
 
 def test_wall_clock_steps_change_nothing(watchdog: Watchdog, clock: ManualClock) -> None:
-    """HL-2.1: the wall clock goes an hour forward and back; who beats is alive, who does not is overdue."""
+    """HL-2.1, PROBE-08: the wall clock goes an hour forward and back; who beats is alive, who does not is overdue."""
     beat = watchdog.register("front")
     for step in (3600.0, -3600.0, 0.0):
         clock.wall_step = step
