@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from idkmesh.health.model import Figures, Orchestrator, Refresh
 from idkmesh.health.rounds import OVERSTAY_SECONDS
+from idkmesh.health.schedule import LEAST_EARLY
 from idkmesh.rehearsal.orchestrator import Do, Settings
 from tests.health.support import COULD_NOT_RUN, FAILED, OK, START, dependency
 from tests.health.world import BEAT_SECONDS, NEVER, Chances, Fault, World
@@ -26,6 +27,8 @@ BUDGET = 3.0
 """Of the watchdog, in seconds."""
 
 TINY = 1e-6
+LATEST = 1 - LEAST_EARLY
+"""Of an interval: how far apart the runs of a schedule begin at the most."""
 SETTLED = 8.0
 LASTS = 9.0
 """How long a process is well before a fault, and how long that lasts, in seconds: longer than any bound here."""
@@ -121,7 +124,8 @@ def implied(row: Row) -> Implied:
     Of a dependency: interval I, timeout T, cache C, thresholds F and S. Of the orchestrator: period P, timeout t,
     threshold N; those of liveness where a restart is meant. W is the watchdog's budget.
 
-    A run has begun just before the fault, and its success counts; it may take T. Runs begin I apart at the most.
+    A run has begun just before the fault, and its success counts; it may take T. Runs begin I apart at the most, which
+    is 2 % less than the interval that is declared (HL-4.3).
 
     - Failures that take a share x of T: the F-th has begun by F I, and says so x T later: F I + x T.
     - A probe that cannot be run: one such run is enough, whatever F: I.
@@ -148,17 +152,18 @@ def implied(row: Row) -> Implied:
     outcome, share = fault.says[0] if fault.says else (OK, 0.0)
     for each in hit:
         interval, timeout, cache = (ms / 1000 for ms in (each.interval_ms, each.timeout_ms, each.cache_ms))
-        needed, wait = each.success_threshold, interval
+        needed, apart = each.success_threshold, interval * LATEST
+        wait = apart
         if fault.halts in {"runner", "process"}:
             first, needed = cache, 0
         elif each.refresh is Refresh.REQUEST:
             first, wait = timeout + cache, max(cache + timeout, interval) + period
         elif share == NEVER:
-            first = min(interval + timeout + OVERSTAY_SECONDS, timeout + cache)
+            first = min(apart + timeout + OVERSTAY_SECONDS, timeout + cache)
         elif outcome is COULD_NOT_RUN:
-            first, needed = interval, 1
+            first, needed = apart, 1
         else:
-            first = each.failure_threshold * interval + share * timeout
+            first = each.failure_threshold * apart + share * timeout
         notice, back = min(notice, first), max(back, needed * wait + timeout)
         seldom = any(word is OK for word, _ in fault.says)  # a flap's last success may be the first of the row
         soonest = max(soonest, 0.0 if seldom else (needed - 1) * 0.8 * interval)
@@ -241,22 +246,23 @@ def restarts(world: World) -> int:
 def longest(row: Row) -> Chances:
     """Return the order that takes longest: no jitter, a good run that has begun just before, and so a question.
 
-    Runs begin each second (the interval of all rows here), questions each 1.3 s from the startup's answer on.
+    Runs begin each 0.98 s (the interval of all rows here is 1 s), questions each 1.3 s from the startup's answer on. All
+    of it are multiples of 0.02 s, so that both meet.
     """
     bounds, place = implied(row), 0.02 * (len(row.rows) - 1)
     # A runner is to stand still just after a result.
     before = 0.5 if row.fault.halts else 0.0
     boot, run, asked = next(
         (boot, run, asked)
-        for boot, run, question in itertools.product([tenth / 10 for tenth in range(10)], range(8, 14), range(4, 14))
+        for boot, run, question in itertools.product([step / 50 for step in range(50)], range(8, 14), range(4, 14))
         for asked in [(1.4 if boot + place + 0.5 <= 1 else 2.4) + 1.3 * question]
-        if abs(boot + place + run + before + bounds.notice - asked) < place + TINY
+        if abs(boot + place + run * LATEST + before + bounds.notice - asked) < place + TINY
     )
-    begin = START + boot + place + run + before + TINY
+    begin = START + boot + place + run * LATEST + before + TINY
     # A stuck probe is asked again by a rhythm that begins where it was given up; of a flap's runs every second fails.
-    first = boot + place + run + (0.5 if row.fault.says == STUCK else 0.0)
+    first = boot + place + run * LATEST + (1.5 % LATEST if row.fault.says == STUCK else 0.0)
     step = len(row.fault.says) or 1
-    ends = (first + 9 + step * later for later in range(20))
+    ends = (first + (9 + step * later) * LATEST for later in range(65))
     end = next(at for at in ends if abs((at + bounds.back - asked) % 1.3 - 0.65) > 0.65 - place - TINY)
     return Chances(
         begin=begin,

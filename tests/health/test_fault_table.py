@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 
+from idkmesh.health.model import Refresh
+from idkmesh.health.schedule import LEAST_EARLY
 from idkmesh.rehearsal.bounds import dependency_bounds, verdict_bounds, wedge_bounds
 from idkmesh.rehearsal.faults import Fault as Written
 from idkmesh.rehearsal.faults import How
@@ -89,7 +91,9 @@ def test_its_end_is_noticed_in_time(name: str) -> None:
             assert found.enter is not None
             assert found.enter <= bounds.enter + TINY
         if row.rows != (ASKED,):
-            assert len([each for each in world.shown if each.at >= chances.end]) == 1
+            shown = len([each for each in world.shown if each.at >= chances.end])
+            # What had come back while nobody listened is heard first, and may expire before the next run is over.
+            assert shown == 1 or (shown == 3 and row.fault.halts == "runner")
 
 
 @pytest.mark.parametrize("name", [name for name in OUTAGES if not TABLE[name].leaves])
@@ -183,14 +187,19 @@ def test_what_is_asked_for_reaches_its_bound_too() -> None:
 
 @pytest.mark.parametrize("name", ["timing out", "noncritical, timing out", "asked for, timing out"])
 def test_a_rehearsal_holds_a_service_to_the_same(name: str) -> None:
-    """HL-8.5: what ``rehearse`` allows is what is implied here, reckoned twice."""
+    """HL-8.5: what ``rehearse`` allows is what is implied here, reckoned twice.
+
+    It holds a service of any make to the intervals as they are declared: ours runs a little more often.
+    """
     row, bounds = TABLE[name], implied(TABLE[name])
     hit = row.rows[-1]
     told = dependency_bounds(hit, Written(how=How.REFUSE, begin=0, end=1), FIGURES)
-    assert verdict_bounds(hit, 1.3) == pytest.approx((bounds.notice, bounds.back))
-    assert told.recover == pytest.approx(bounds.enter)
+    by_schedule = 0.0 if hit.refresh is Refresh.REQUEST else LEAST_EARLY * hit.interval_ms / 1000
+    notice, back = hit.failure_threshold * by_schedule, hit.success_threshold * by_schedule
+    assert verdict_bounds(hit, 1.3) == pytest.approx((bounds.notice + notice, bounds.back + back))
+    assert told.recover == pytest.approx(bounds.enter + back)
     assert told.earliest == pytest.approx(bounds.soonest)
     if row.leaves:
-        assert told.notice == pytest.approx(bounds.leave)
+        assert told.notice == pytest.approx(bounds.leave + notice)
     wedged = wedge_bounds(FIGURES, grace=1, backoff=1, starting=False)
     assert wedged.notice == implied(TABLE["the process stands still"]).restart
