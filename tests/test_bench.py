@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
 PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults")
+STORES = shutil.which("redis-server") and list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
 
 
@@ -312,6 +313,7 @@ class TestPrograms:
         assert [run["dependencies"] for run in runs] == ["none", "1,000 files", "10 that hang"]
         assert all(run["errors"] == 0 and run["requests"] > 0 for run in runs)
 
+    @pytest.mark.skipif(not STORES, reason="PostgreSQL and Redis are missing: Debian's packages postgresql and redis")
     def test_faults_are_done_and_measured(self, tmp_path: Path) -> None:
         """HL-8.5: a real service behind a real proxy, once: noticed, over, no restart and nothing ready in between."""
         (run,) = _bench("faults", tmp_path, "--rounds", "1", "--fault", "HTTP slower", only="serve")

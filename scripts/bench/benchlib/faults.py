@@ -24,6 +24,7 @@ from .fault_site import SERVICES, Planned, rehearsed, site
 from .fault_table import FAULTS, NOT_READY, NOTHING, RESTART, WARNING, Fault
 from .report import Report
 from .stats import latency, middle
+from .stores import MissingError
 
 if TYPE_CHECKING:
     import argparse
@@ -85,7 +86,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if chosen.only and not any(part in service for part in chosen.only):
             continue
         report.progress(f"{service}: {len(wanted)} faults, {chosen.rounds} times each")
-        found, matrix = measured(service, wanted, chosen.rounds, seed=chosen.seed)
+        try:
+            found, matrix = measured(service, wanted, chosen.rounds, seed=chosen.seed)
+        except MissingError as error:
+            raise SystemExit(f"faults: {error}") from None
         runs += found
         report.add(f"{service}: answers, seconds", ANSWERS, [_answers(found, each, matrix) for each in wanted])
         report.add(f"{service}: rotation, seconds", ROTATION, [_rotation(found, each, matrix) for each in wanted])
