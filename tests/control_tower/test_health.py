@@ -140,7 +140,7 @@ def test_readiness_takes_no_longer_for_a_thousand(start: Any) -> None:
 
 
 def test_what_is_too_old_is_not_ok(start: Any) -> None:
-    """HL-1.4, HL-4.5, CT-4.3, PROBE-02: a scheduler that has ended tells nothing more, and readiness knows by itself."""
+    """HL-1.4, HL-4.5, CT-4.3, PROBE-02: a scheduler that has ended tells nothing, and readiness knows by itself."""
     with start(matrix=matrix(row("disk", File(path=__file__), cache_ms=500))) as tower:
         assert readiness(tower) == (200, "ready", [], [])
         assert tower.server.health._runner.stop(5)

@@ -246,8 +246,8 @@ def restarts(world: World) -> int:
 def longest(row: Row) -> Chances:
     """Return the order that takes longest: no jitter, a good run that has begun just before, and so a question.
 
-    Runs begin each 0.98 s (the interval of all rows here is 1 s), questions each 1.3 s from the startup's answer on. All
-    of it are multiples of 0.02 s, so that both meet.
+    Runs begin each 0.98 s (the interval of all rows here is 1 s), questions each 1.3 s from the startup's answer on.
+    All of it are multiples of 0.02 s, so that both meet.
     """
     bounds, place = implied(row), 0.02 * (len(row.rows) - 1)
     # A runner is to stand still just after a result.

@@ -236,7 +236,7 @@ def test_output_is_read_and_dropped(stream: int) -> None:
     ],
 )
 def test_output_changes_nothing(script: str, expected: Said) -> None:
-    """HL-4.8, HL-4.12, EXEC-07, EXEC-08: bytes that are no text, closed streams, new output and secrets change nothing."""
+    """HL-4.8, HL-4.12, EXEC-07, EXEC-08: no text, closed streams, new output and secrets change nothing."""
     assert said(sh(script)) == expected
     assert said(sh(script)) == expected
 

@@ -351,7 +351,7 @@ def test_asking_when_the_scheduler_has_died_piles_nothing_up() -> None:
 
 
 def test_a_scheduler_that_stalls_is_noticed() -> None:
-    """HL-1.4, HL-2.1, HL-4.5, PROBE-02: verdicts expire, readiness fails, its beat is overdue; it recovers by itself."""
+    """HL-1.4, HL-2.1, HL-4.5, PROBE-02: verdicts expire, readiness fails, its beat is overdue; it recovers."""
     with Stage(quick("a", cache_ms=300)) as stage:
         stage.runner.start()
         until(lambda: stage.status() == "ready", "it has not become ready")
