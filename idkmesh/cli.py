@@ -388,7 +388,7 @@ def _events(arguments: argparse.Namespace) -> int:
 def _healthcheck(arguments: argparse.Namespace) -> int:
     from idkmesh.healthcheck_command import healthcheck
 
-    url = arguments.url or f"http://127.0.0.1:{arguments.port}"
+    url = arguments.url if arguments.url is not None else f"http://127.0.0.1:{arguments.port}"
     return healthcheck(url, arguments.kind, arguments.timeout)
 
 

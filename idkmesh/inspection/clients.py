@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.commands import name_tokens, option
+from idkmesh.inspection.public import PLAIN_WORD, shown_host, shown_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,7 +133,7 @@ def named_dependency(command: Command, own_names: frozenset[str], *, ready: bool
     for simple in command.simple:
         host = asked_host(simple)
         if host is not None and not is_local(host, own_names):
-            return f"{simple.program} asks {host}"
+            return f"{simple.program} asks {shown_host(host)}"
         if simple.program == "celery" and "inspect" in simple.words:
             return "celery inspect asks over the broker"
         texts = [simple.program]
@@ -143,10 +144,15 @@ def named_dependency(command: Command, own_names: frozenset[str], *, ready: bool
         for text in texts:
             words = store_words(text, own_names)
             if words:
-                return f"{text[:60]} names {', '.join(sorted(words))}"
+                return f"{_shown(text, simple)} names {', '.join(sorted(words))}"
             if ready and name_tokens(text) & READY_WORDS:
-                return f"{text[:60]} is readiness by its name"
+                return f"{_shown(text, simple)} is readiness by its name"
     return None
+
+
+def _shown(text: str, simple: Simple) -> str:
+    """Return the name of a program or a script; in place of code, whose texts may be anything, what runs it."""
+    return (text if PLAIN_WORD.fullmatch(text) else shown_program(simple.program))[:60]
 
 
 _INTERPRETERS: Final = frozenset({"python", "python3", "node", "ruby", "perl", "php", "java", "dotnet", "manage.py"})

@@ -8,6 +8,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.inspection.public import joined, shown_argument, shown_program
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -64,12 +66,13 @@ class Command:
 
     @property
     def text(self) -> str:
-        """Return the command in one short line."""
-        line = " ".join((self.script if self.script is not None else shlex.join(self.argv)).split())
-        return line if len(line) <= _SHOWN else line[: _SHOWN - 4] + " ..."
+        """Return the command in one short line, without the values in it: any of them may be a credential (HL-7.3)."""
+        words = self.argv if self.script is None else _tokens(self.script[:MAX_SCRIPT_CHARACTERS])
+        line = joined(_shown(words))
+        return line if len(line) <= _MOST_SHOWN else line[: _MOST_SHOWN - 4] + " ..."
 
 
-_SHOWN: Final = 80
+_MOST_SHOWN: Final = 80
 
 
 def from_argv(argv: Sequence[str]) -> Command:
@@ -136,6 +139,20 @@ def _simple(words: list[str]) -> Iterator[Simple]:
     rest = _unwrapped(words)
     if rest:
         yield Simple(_base(rest[0]), tuple(rest[1:]), variables)
+
+
+def _shown(words: Sequence[str]) -> Iterator[str]:
+    """Return each word as it may be shown: programs, and the names of what they are given."""
+    before_program = True
+    for word in words:
+        if word in _SEPARATORS:
+            before_program = True
+            yield word
+        elif before_program:
+            before_program = _base(word) in _WRAPPERS or bool(_ASSIGNMENT.match(word))
+            yield shown_program(word)
+        else:
+            yield shown_argument(word)
 
 
 def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:

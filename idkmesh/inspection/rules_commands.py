@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.clients import asked_host, is_local
-from idkmesh.inspection.commands import SHELLS
+from idkmesh.inspection.commands import SHELLS, from_script
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
+from idkmesh.inspection.public import shown_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -159,13 +160,17 @@ def _writes(probe: ProbeCommand) -> Iterator[Met]:
         told = _written(simple)
         if told is not None:
             yield Met(
-                probe.place, f"{simple.program} with {told[:60]}." if told != simple.program else f"It runs {told}."
+                probe.place,
+                f"{shown_program(simple.program)} with {told.partition('=')[0][:60]}."
+                if told != simple.program
+                else f"It runs {told}.",
             )
             return
 
 
 def _curl_without_fail(probe: ProbeCommand) -> Iterator[Met]:
-    if probe.command.piped or "http_code" in probe.command.text or "response_code" in probe.command.text:
+    words = probe.command.script if probe.command.script is not None else " ".join(probe.command.argv)
+    if probe.command.piped or "http_code" in words or "response_code" in words:
         return  # something else looks at the answer
     for simple in probe.command.simple:
         if simple.program == "curl" and not any(_fails(word) for word in simple.words):
@@ -301,15 +306,16 @@ def _no_shell(probe: ProbeCommand) -> Iterator[Met]:
     if command.script is not None or not command.argv or _OWN_OPERATORS.intersection(command.programs):
         return
     word = next((word for word in command.argv[1:] if word in _OPERATORS), None)
-    word = word or next((word for word in probe.dollars if _DOLLAR.match(word[:200])), None)
+    dollars = (match for word in probe.dollars if (match := _DOLLAR.match(word[:200])))
+    word = word or next((match[0][match[0].index("$") :] for match in dollars), None)
     if word is not None:
-        yield Met(probe.place, f"{clipped(command.argv[0], 40)} is given {clipped(word, 40)}.")
+        yield Met(probe.place, f"{clipped(shown_program(command.argv[0]), 40)} is given {clipped(word, 40)}.")
 
 
 def _one_word(probe: ProbeCommand) -> Iterator[Met]:
     argv = probe.command.argv
     if len(argv) == 1 and " " in argv[0].strip():
-        yield Met(probe.place, f"It is {clipped(argv[0], 60)}.")
+        yield Met(probe.place, f"It is {clipped(from_script(argv[0]).text, 60)}.")
 
 
 COMMAND_CHECKS: Final[tuple[tuple[Rule, Callable[[ProbeCommand], Iterator[Met]]], ...]] = (

@@ -8,6 +8,7 @@ from idkmesh.inspection import drains
 from idkmesh.inspection.clients import named_dependency
 from idkmesh.inspection.compose import WITHOUT_HEALTHCHECK
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
+from idkmesh.inspection.public import shown_program
 from idkmesh.inspection.starters import image_name
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _test_form(service: ComposeService, _: Project) -> Iterator[Met]:
         return
     test = check.node.at("test")
     if test.kind == "mapping" or (test.kind == "sequence" and check.command is None):
-        first = test.words()[0][:40] if test.words() else "nothing"
+        first = shown_program(test.words()[0])[:40] if test.words() else "nothing"
         yield Met(check.where("test"), f"It begins with {first} and has {max(0, len(test.items) - 1)} words after it.")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.inspection.clients import READY_WORDS, named_dependency, store_words
 from idkmesh.inspection.commands import name_tokens
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
+from idkmesh.inspection.public import shown_argument, shown_host, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ def _said(probe: Probe) -> str:
     if probe.command is not None:
         return f"run {probe.command.text}"
     if probe.handler == "httpGet":
-        return f"GET {clipped(probe.path)} of port {clipped(probe.port)}"
+        return f"GET {clipped(shown_path(probe.path))} of port {clipped(probe.port)}"
     return f"{'ask gRPC health of' if probe.handler == 'grpc' else 'connect to'} port {clipped(probe.port)}"
 
 
@@ -150,8 +151,8 @@ def _dependency_of(probe: Probe, container: Container, *, ready: bool) -> tuple[
     words = store_words(text, container.own_names)
     where = ("httpGet", "path") if probe.handler == "httpGet" else ("grpc", "service")
     if ready and not words and name_tokens(text) & READY_WORDS:
-        return f"{clipped(text)} is readiness by its name", where
-    return (f"{text[:80]} names {', '.join(sorted(words))}", where) if words else None
+        return f"{clipped(shown_path(text))} is readiness by its name", where
+    return (f"{shown_path(text)[:80]} names {', '.join(sorted(words))}", where) if words else None
 
 
 def _names_dependency(container: Container) -> Iterator[Met]:
@@ -181,12 +182,16 @@ def _aggregate(container: Container) -> Iterator[Met]:
     if probe.handler == "httpGet":
         for ending, told in _AGGREGATES.items():
             if _unified(probe.path).endswith(ending):
-                yield Met(probe.where("httpGet", "path"), f"{clipped(probe.path)}: {told[0].lower() + told[1:]}.")
+                yield Met(
+                    probe.where("httpGet", "path"), f"{clipped(shown_path(probe.path))}: {told[0].lower() + told[1:]}."
+                )
     elif probe.command is not None:
         words = {word for simple in probe.command.simple for word in simple.words}
         for word in sorted(words):
             if word in {"cluster_status", "--cluster"} or any(word.rstrip("/").endswith(each) for each in _AGGREGATES):
-                yield Met(probe.where("exec", "command"), f"{word[:80]} is about more than this process.")
+                yield Met(
+                    probe.where("exec", "command"), f"{shown_argument(word)[:80]} is about more than this process."
+                )
 
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})  # noqa: S104  compared, not bound
@@ -195,7 +200,9 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})  # no
 def _other_host(container: Container) -> Iterator[Met]:
     for probe in container.probes:
         if probe.which != "readiness" and probe.host and probe.host not in _LOOPBACK:
-            yield Met(probe.where(probe.handler, "host"), f"The {probe.which} probe asks {probe.host[:80]}.")
+            yield Met(
+                probe.where(probe.handler, "host"), f"The {probe.which} probe asks {shown_host(probe.host)[:80]}."
+            )
 
 
 def _host_field(container: Container) -> Iterator[Met]:
@@ -204,7 +211,10 @@ def _host_field(container: Container) -> Iterator[Met]:
         on_node = loopback and container.pod.spec.at("hostNetwork").is_true
         if probe.host and not on_node and (loopback or probe.which == "readiness"):
             told = "the node's loopback, not the pod" if loopback else "another machine"
-            yield Met(probe.where(probe.handler, "host"), f"The {probe.which} probe asks {probe.host[:80]}, {told}.")
+            yield Met(
+                probe.where(probe.handler, "host"),
+                f"The {probe.which} probe asks {shown_host(probe.host)[:80]}, {told}.",
+            )
 
 
 _CHANGING: Final = frozenset({"migrate", "run-migrations", "flush", "purge", "reindex", "reset", "restart", "shutdown"})
@@ -214,7 +224,9 @@ _CHANGING: Final = frozenset({"migrate", "run-migrations", "flush", "purge", "re
 def _path_changes(container: Container) -> Iterator[Met]:
     for probe in container.probes:
         if probe.handler == "httpGet" and _unified(probe.path).rpartition("/")[2] in _CHANGING:
-            yield Met(probe.where("httpGet", "path"), f"The {probe.which} probe asks {clipped(probe.path)}.")
+            yield Met(
+                probe.where("httpGet", "path"), f"The {probe.which} probe asks {clipped(shown_path(probe.path))}."
+            )
 
 
 def _tcp(container: Container) -> Iterator[Met]:

@@ -321,7 +321,7 @@ def test_a_timeout_that_is_none(timeout: str, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--live", "--ready"), ("--port", "1", "http://h"), ("a", "b"), ("--port", "0"), ("ftp://h",)]
+    "arguments", [("--live", "--ready"), ("--port", "1", "http://h"), ("a", "b"), ("--port", "0"), ("ftp://h",), ("",)]
 )
 def test_usage(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """HL-6.2: two questions, two addresses and no address are wrong usage."""
