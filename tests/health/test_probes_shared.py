@@ -17,7 +17,7 @@ from idkmesh.health.probes import probe_for
 from idkmesh.health.probes.abandonable import Abandonable
 from idkmesh.health.probes.probe import Deadline, DeadlineProbe, Said, judged
 from idkmesh.health.probes.words import ProbeError, could_not_run, failed, word_of
-from tests.health.probe_support import CLOCK, COULD_NOT_RUN, FAILED, OK, result_of, said
+from tests.health.probe_support import CLOCK, COULD_NOT_RUN, FAILED, OK, descriptors, result_of, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,6 +191,33 @@ def test_no_thread_is_left_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert said(Python(target="os:getpid")) == (COULD_NOT_RUN, "the machine is out of threads")
+
+
+@pytest.mark.parametrize(("limit", "spared"), [(256, 64), (1024, 64), (100, 25)])
+def test_calls_that_may_hang_leave_descriptors_to_who_answers(limit: int, spared: int) -> None:
+    """HL-1.1, HL-4.11: before a lookup or somebody's code takes one of the last descriptors, it is not called."""
+    resource = pytest.importorskip("resource")
+    specs = (Dns(name="localhost"), Tcp(host="localhost", port=1), Python(target="os:getppid"))
+    probes = [probe_for(spec) for spec in specs]
+    asked = probe_for(Tcp(host="127.0.0.1", port=1))  # an address is looked up nowhere, and its socket is not kept
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limits[1]))
+        while limit - descriptors() >= spared - 1:
+            taken.append(os.dup(0))
+        results = {said(probe, 1) for probe in probes}
+        address = said(asked, 1)
+        for _ in range(8):
+            os.close(taken.pop())
+        after = {said(probe, 1) for probe in probes}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in taken:
+            os.close(descriptor)
+    assert results == {(COULD_NOT_RUN, "the machine is full")}
+    assert address == (FAILED, "refused")
+    assert after == {(OK, "resolved"), (FAILED, "refused"), (FAILED, "returned int")}
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__.lower())

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from idkmesh.health.probes.abandonable import Abandonable
+from idkmesh.health.probes.descriptors import want_descriptors
 from idkmesh.health.probes.probe import DeadlineProbe
 from idkmesh.health.probes.words import could_not_run, failed
 
@@ -32,6 +33,7 @@ class PythonProbe(DeadlineProbe):
 
     def attempt(self, deadline: Deadline) -> str:
         """Call it once."""
+        want_descriptors()
         return self._out.call(self._asked, deadline)
 
     def _asked(self) -> str:

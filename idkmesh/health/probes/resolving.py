@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from idkmesh.health.probes.abandonable import Abandonable
+from idkmesh.health.probes.descriptors import want_descriptors
 from idkmesh.health.probes.words import could_not_run, failed
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Resolver:
             try:
                 return _look_up(host, port, NUMERIC)
             except socket.gaierror:
+                want_descriptors()
                 return self.calls.call(lambda: _look_up(host, port, 0), deadline)
         except socket.gaierror as error:
             raise _word_of(error) from None
