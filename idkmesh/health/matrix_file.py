@@ -5,6 +5,7 @@ Three steps, each over the file once: YAML to nodes, nodes to values by the tabl
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 from pathlib import Path
@@ -28,7 +29,7 @@ from idkmesh.health.yaml_nodes import Mapping, Sequence, parse, place
 if TYPE_CHECKING:
     from idkmesh.health.yaml_nodes import Node
 
-__all__ = ["MAX_FILE_BYTES", "Finding", "MatrixError", "Rule", "load_matrix", "read_matrix"]
+__all__ = ["MAX_FILE_BYTES", "Finding", "MatrixError", "Rule", "load_matrix", "read_matrix", "reread_matrix"]
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 """A thousand dependencies take a quarter of it."""
@@ -59,6 +60,19 @@ def read_matrix(path: Path | str) -> ProbeMatrix:
         findings.add(mark, Rule.UNREADABLE, f"byte 0x{data[error.start]:02X} is no UTF-8", "save the file as UTF-8")
         raise findings.error() from error
     return load_matrix(text, str(path))
+
+
+def reread_matrix(path: Path | str) -> ProbeMatrix:
+    """Read a file that was read before. Raises as :func:`read_matrix` does, also where it is a FIFO.
+
+    To open one waits for a writer. Where none comes, no later request to read the file would be heard.
+    """
+    with contextlib.suppress(OSError):  # the reading tells
+        if Path(path).is_fifo():
+            findings = Findings(str(path))
+            findings.add(BEGINNING, Rule.UNREADABLE, "is a FIFO, which is read once", "put a file in its place")
+            raise findings.error()
+    return read_matrix(path)
 
 
 def load_matrix(text: str, source: str) -> ProbeMatrix:

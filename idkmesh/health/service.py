@@ -125,10 +125,10 @@ class HealthService:
 
     def reload_from(self, path: Path | str) -> bool:
         """Read a matrix and take it, or say in one line why the running one stays. Reads a file: not for a front."""
-        from idkmesh.health.matrix_file import read_matrix  # noqa: PLC0415  a start without a matrix needs no YAML
+        from idkmesh.health.matrix_file import reread_matrix  # noqa: PLC0415  a start without a matrix needs no YAML
 
         try:
-            self.reload(read_matrix(path))
+            self.reload(reread_matrix(path))
         except MatrixError as error:
             first = error.findings[0]
             facts = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -259,6 +260,21 @@ def test_a_bad_file_keeps_the_running_matrix(tmp_path: Path, text: str | None, w
     ((what, facts),) = watched.take()
     assert (what, facts["findings"]) == ("idkmesh.matrix.refused", findings)
     assert where.startswith(f":{facts['line']}:{facts['column']}: ")
+    assert list(watched.health.snapshot().records) == ["old"]
+
+
+def test_a_fifo_holds_nobody_up_who_reloads(tmp_path: Path) -> None:
+    """HL-3.5: a FIFO without a writer is refused at once, and the next signal finds somebody to read."""
+    watched = Watched(matrix_of(dependency("old")))
+    file = tmp_path / "m.yaml"
+    os.mkfifo(file)
+    reader = threading.Thread(target=watched.health.reload_from, args=(file,), daemon=True)
+    reader.start()
+    reader.join(5)
+    assert not reader.is_alive()
+    ((line, level),) = watched.lines
+    assert line.startswith(f"the probe matrix is refused, the running one stays: {file}:1:1: is a FIFO")
+    assert level == logging.ERROR
     assert list(watched.health.snapshot().records) == ["old"]
 
 
