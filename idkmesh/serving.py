@@ -13,7 +13,6 @@ import secrets
 import socket
 import ssl
 import sys
-import time
 import traceback
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
 from pathlib import Path
@@ -225,30 +224,7 @@ def run(server: BoundedHTTPServer, signals: ShutdownSignals, overdue: Callable[[
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     use_short_switch_interval()
-    if os.environ.get("NOTIFY_SOCKET"):
-        _tell_supervisor(server, overdue)
-    return serve_until_signal(server, signals)
-
-
-def _tell_supervisor(server: BoundedHTTPServer, overdue: Callable[[], Sequence[str]]) -> None:
-    """Tell systemd that the service is ready, that nobody in it is overdue, and when it drains (HL-2.4)."""
-    from idkmesh.health.notify import Notifier
-
-    notifier = Notifier.from_environ(os.environ)
-    actions = server.service_actions
-
-    def act() -> None:
-        """Do this at each pass of the loop, which takes half a second at most."""
-        actions()
-        notifier.beat(time.monotonic(), overdue())
-
-    def happened(what: str, _facts: object) -> None:
-        if what == "drain.started":
-            notifier.stopping()
-
-    server.service_actions = act  # type: ignore[method-assign]
-    server.tell(happened)
-    notifier.ready()
+    return serve_until_signal(server, signals, overdue=overdue)
 
 
 def _bind(

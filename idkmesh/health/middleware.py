@@ -28,11 +28,10 @@ from idkmesh.health.answers import (
     readiness_answer,
     startup_answer,
 )
-from idkmesh.health.change_lines import ChangeLog
 from idkmesh.health.model import Verdict
-from idkmesh.health.probes import probe_for
 from idkmesh.health.readiness import Known, Readiness, judge
-from idkmesh.health.runner import HealthRunner, log_line
+from idkmesh.health.runner import log_line
+from idkmesh.health.service import HealthService
 from idkmesh.health.watchdog import Watchdog, WatchdogError
 from idkmesh.service_runtime import ServiceIdentity
 
@@ -42,10 +41,7 @@ if TYPE_CHECKING:
 
     from idkmesh.health.answers import ProbeAnswer
     from idkmesh.health.model import ProbeMatrix
-    from idkmesh.health.watchdog import Beat
 
-RUNNER: Final = "probes"
-"""The name under which the runner is registered with the watchdog."""
 
 RETRY_AFTER_SECONDS: Final = 1
 """The ``Retry-After`` of every 503: the default of the setting of that name."""
@@ -86,8 +82,7 @@ class HealthMiddleware:
         self._unknown = judge(rows, started=False)
         self._kept: tuple[Readiness, ProbeAnswer] | None = None
         self._lock = threading.Lock()
-        self._runner: HealthRunner | None = None
-        self._beat: Beat | None = None
+        self._service: HealthService | None = None
         self._begun = self._draining = self._closed = False
         self._fault: str | None = None
         _living.add(self)
@@ -97,7 +92,7 @@ class HealthMiddleware:
         path: str = environ.get("PATH_INFO", "")
         method: str = environ["REQUEST_METHOD"]
         asked = path in PROBE_PATHS and method in _METHODS
-        if self._runner is None and (asked or not self._begun) and not self._draining:
+        if self._service is None and (asked or not self._begun) and not self._draining:
             self._begin()
         if not asked:
             return self._app(environ, start_response)
@@ -117,17 +112,11 @@ class HealthMiddleware:
             self._begun = True
             if self._closed:
                 raise RuntimeError("a health middleware that was closed is not started again: make another")
-            if self._runner is not None:
+            if self._service is not None:
                 return
-            self._beat = self._watchdog.register(RUNNER)
-            try:
-                told = ChangeLog(log_line).write
-                runner = HealthRunner(self._matrix, probe_for, clock=self._clock, beat=self._beat, changed=told)
-                runner.start()
-            except BaseException:
-                self._beat.close()
-                raise
-            self._runner = runner
+            service = HealthService(self._matrix, clock=self._clock, watchdog=self._watchdog)
+            service.start()
+            self._service = service
 
     def drain(self) -> None:
         """Have readiness and startup say 503 ``shutting_down`` from now on (CT-4.4); liveness holds. Does not wait."""
@@ -138,8 +127,8 @@ class HealthMiddleware:
         self._draining = True
         with self._lock:
             self._closed = True
-            runner = self._runner
-        return runner is None or runner.stop(timeout)
+            service = self._service
+        return service is None or service.stop(timeout)
 
     def _begin(self) -> None:
         """Start because of a request, which is answered even if that fails. A fault is told when it comes."""
@@ -156,13 +145,13 @@ class HealthMiddleware:
             return liveness_answer(alive=not self._watchdog.overdue(self._clock.monotonic()))
         if self._draining:
             return draining_answer()
-        runner = self._runner
-        readiness = self._unknown if runner is None else runner.readiness()
+        service = self._service
+        readiness = self._unknown if service is None else service.readiness()
         if path == STARTUP_PATH:
             return startup_answer(self._identity, readiness)
-        if runner is None:
+        if service is None:
             return readiness_answer(self._identity, readiness)
-        runner.refresh()
+        service.refresh()
         # Written once for each verdict: a long list of names is not to cost each request its length.
         kept = self._kept
         if kept is None or kept[0] is not readiness:
@@ -172,9 +161,9 @@ class HealthMiddleware:
     def _begin_in_child(self) -> None:
         self._lock = threading.Lock()  # a thread that the child has not may have held the other
         self._watchdog.renew()
-        if self._beat is not None:
-            self._beat.close()
-        self._runner = self._beat = None
+        if self._service is not None:
+            self._service.forget()
+        self._service = None
         self._begun = False
 
 

@@ -64,10 +64,11 @@ class HealthService:
     """Liveness, startup and readiness of one service.
 
     ``changed`` gets each change (HL-5.4) in the thread that saw it, and must not wait; ``log`` takes a line and a level
-    of :mod:`logging`, and must not wait either. Any thread may call any method.
+    of :mod:`logging`, and must not wait either. ``watchdog`` is a program's own; without one there is one with the
+    budget of the matrix. Any thread may call any method.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what one service differs in from another, a keyword each
         self,
         matrix: ProbeMatrix,
         *,
@@ -75,15 +76,16 @@ class HealthService:
         changed: Callable[[Change], None] = lambda _change: None,
         log: Callable[[str, int], None] = log_line,
         probe_for: Callable[[ProbeSpec], Probe] = known_probe_for,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self._clock = clock
         self._changed = changed
         self._log = log
         self._lines = ChangeLog(log)
         self._interval = matrix.watchdog.interval_ms / 1000
-        self.watchdog = Watchdog(matrix.watchdog.budget_seconds, clock)
-        beat = self.watchdog.register(PROBES)
-        self._runner = HealthRunner(matrix, probe_for, clock=clock, beat=beat, changed=self._tell, log=log)
+        self.watchdog = watchdog or Watchdog(matrix.watchdog.budget_seconds, clock)
+        self._beat = self.watchdog.register(PROBES)
+        self._runner = HealthRunner(matrix, probe_for, clock=clock, beat=self._beat, changed=self._tell, log=log)
         self._holders: Callable[[], Iterable[Hashable]] = tuple
         self._liveness = Liveness()
         self._slots = Slots()
@@ -95,8 +97,17 @@ class HealthService:
 
     def start(self) -> None:
         """Begin to probe and to watch."""
-        self._runner.start()
-        self._watcher.start()
+        try:
+            self._watcher.start()
+            self._runner.start()
+        except BaseException:  # no thread is to be had
+            self._ended.set()
+            self._beat.close()
+            raise
+
+    def forget(self) -> None:
+        """Take the runner out of the watchdog: its threads have not come along through a fork."""
+        self._beat.close()
 
     def stop(self, timeout: float) -> bool:
         """End, within ``timeout`` seconds, and say whether that was enough. A second call changes nothing."""

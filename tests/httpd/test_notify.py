@@ -16,9 +16,8 @@ import pytest
 
 from idkmesh.health.manifest import manifest
 from idkmesh.health.matrix_file import read_matrix
-from idkmesh.health.notify import RETRY_SECONDS, Keepalive, Notifier, status_line
 from idkmesh.httpd import BoundedHTTPServer
-from idkmesh.serving import _tell_supervisor
+from idkmesh.httpd.notify import RETRY_SECONDS, Keepalive, Notifier, status_line, tell_supervisor
 from tests.events.support import ROOT
 from tests.health.matrices import EXAMPLE
 
@@ -263,13 +262,12 @@ def test_a_stalled_part_ends_the_keep_alive(tmp_path: Path) -> None:
     A real server in this process goes round all the time; whom it names overdue is the test's to say.
     """
     overdue: list[str] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor, pytest.MonkeyPatch.context() as patch:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
         supervisor.settimeout(20)
-        patch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        patch.setenv("WATCHDOG_USEC", "20000")
+        environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"}
         server = BoundedHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-        _tell_supervisor(server, lambda: tuple(overdue))
+        assert tell_supervisor(server, environ, lambda: tuple(overdue)) == 0.005  # half of the period of 10 ms
         server.service_actions()
         overdue.append("probes")
         server.service_actions()
@@ -279,3 +277,30 @@ def test_a_stalled_part_ends_the_keep_alive(tmp_path: Path) -> None:
         with pytest.raises(BlockingIOError):
             supervisor.recv(4096)
     assert heard == ["READY=1\nSTATUS=ready", "WATCHDOG=1", "STATUS=stalled: probes"]
+
+
+LIBRARY = """
+from idkmesh import BoundedWSGIServer, serve_until_signal
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return []
+serve_until_signal(BoundedWSGIServer(("127.0.0.1", 0), app))
+"""
+
+
+def test_a_program_of_the_library_tells_systemd_too(tmp_path: Path) -> None:
+    """HL-2.4: ready, keep-alives in time although nobody asks anything, and stopping: with ``Type=notify``."""
+    supervisor = Supervisor(str(tmp_path / "notify"))
+    environ = {**os.environ, **supervisor.environ(WATCHDOG_USEC="400000"), "PYTHONPATH": str(ROOT)}
+    supervisor.socket.settimeout(20)
+    with subprocess.Popen([sys.executable, "-c", LIBRARY], env=environ) as process:
+        try:
+            heard = [supervisor.socket.recv(4096).decode() for _ in range(4)]
+            process.terminate()
+            while "STOPPING=1" not in heard[-1]:
+                heard.append(supervisor.socket.recv(4096).decode())
+        finally:
+            process.kill()
+    assert heard[0].startswith("READY=1")
+    assert heard[1:4] == ["WATCHDOG=1"] * 3
+    supervisor.socket.close()

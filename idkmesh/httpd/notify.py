@@ -13,13 +13,14 @@ import logging
 import os
 import re
 import socket
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.runner import log_line
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from idkmesh.httpd.server import BoundedHTTPServer
 
 SOCKET_VARIABLE: Final = "NOTIFY_SOCKET"
 USEC_VARIABLE: Final = "WATCHDOG_USEC"
@@ -30,8 +31,17 @@ MAX_STATUS_CHARACTERS: Final = 200
 RETRY_SECONDS: Final = 0.1
 """How soon a beat that did not get through is sent again: a loop may pass a thousand times in that time."""
 
+LONGEST_TURN_SECONDS: Final = 0.5
+"""How long a loop may take for a turn where nobody waits for a keep-alive: the standard library's own."""
+
+_log: Final = logging.getLogger("idkmesh")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,18}")
 _USEC: Final = 1_000_000
+
+
+def log_line(line: str, level: int) -> None:
+    """Write a line to the log of the package."""
+    _log.log(level, "%s", line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +162,33 @@ class Notifier:
             return False
         self._failing = False
         return True
+
+
+def tell_supervisor(
+    server: BoundedHTTPServer, environ: Mapping[str, str], overdue: Callable[[], Sequence[str]]
+) -> float:
+    """Tell systemd that the server listens, that nobody in it is overdue, and when it drains (HL-2.4).
+
+    Return the longest time that a turn of its loop may take, in seconds, so that no keep-alive comes late. Without
+    ``NOTIFY_SOCKET`` nothing is told.
+    """
+    notifier = Notifier.from_environ(environ)
+    if not environ.get(SOCKET_VARIABLE):
+        return LONGEST_TURN_SECONDS
+    actions = server.service_actions
+
+    def act() -> None:
+        actions()
+        notifier.beat(time.monotonic(), overdue())
+
+    def happened(what: str, _facts: object) -> None:
+        if what == "drain.started":
+            notifier.stopping()
+
+    server.service_actions = act  # type: ignore[method-assign]
+    server.tell(happened)
+    notifier.ready()
+    return min(LONGEST_TURN_SECONDS, (notifier.period or 1.0) / 2)
 
 
 def _period(environ: Mapping[str, str], pid: int, log: Callable[[str, int], None]) -> float | None:
