@@ -265,7 +265,8 @@ def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
     known = {setting.env for setting in (*SETTINGS, *RETENTION_SETTINGS)}
     known |= {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE, STORE_VARIABLE, MATRIX_VARIABLE, PROBE_LISTEN_VARIABLE}
     for name in sorted(os.environ):
-        if name.startswith("IDKMESH_") and name not in known:
+        # A rehearsal tells a service by these where its dependencies are (HL-8.1).
+        if name.startswith("IDKMESH_") and name not in known and not name.startswith("IDKMESH_DEP_"):
             console.complain(f"idkmesh: warning: {name} is no setting and changes nothing")
     try:
         return ServiceLimits.from_environ(os.environ, flags)

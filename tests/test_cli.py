@@ -202,8 +202,11 @@ def test_variables_are_limits_too_and_flags_win() -> None:
 
 
 def test_variable_that_is_no_setting_is_told() -> None:
-    """HS-2.1: a slip in a variable's name is one line of warning, and the command goes on."""
-    code, _, errors = idkmesh("inspect-request", "-", IDKMESH_MAX_BODY_BYTE="5")
+    """HS-2.1, HL-8.1: a slip in a variable's name is one line of warning, and the command goes on.
+
+    What a rehearsal tells its command is no slip.
+    """
+    code, _, errors = idkmesh("inspect-request", "-", IDKMESH_MAX_BODY_BYTE="5", IDKMESH_DEP_CART_DB="127.0.0.1:1")
     assert code == 1
     assert errors == "idkmesh: warning: IDKMESH_MAX_BODY_BYTE is no setting and changes nothing\n"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.health.changes import (
     DEPENDENCY_CHANGED,
+    DEPENDENCY_NOT_RUN,
     LIVENESS_FAILED,
     LIVENESS_RECOVERED,
     MATRIX_RELOADED,
@@ -44,9 +45,9 @@ class ChangeLog:
             self._log(*line)
 
     def _is_first_ok(self, change: Change) -> bool:
-        if change.what != DEPENDENCY_CHANGED:
+        if change.what not in {DEPENDENCY_CHANGED, DEPENDENCY_NOT_RUN}:
             return False
-        if change.facts["to"] != "ok":
+        if change.facts.get("to") != "ok":
             self._told.add(change.subject)
             return False
         told = change.subject in self._told
@@ -66,6 +67,11 @@ def _dependency(change: Change) -> tuple[str, int]:
         kind = "critical" if facts["critical"] else "noncritical"
         return f"dependency {change.subject} ({kind}) is {facts['to']}: {facts['detail']}", logging.WARNING
     return f"dependency {change.subject} is ok again", logging.INFO
+
+
+def _not_run(change: Change) -> tuple[str, int]:
+    kind = "critical" if change.facts["critical"] else "noncritical"
+    return f"the probe of {change.subject} ({kind}) cannot be run: {change.facts['detail']}", logging.WARNING
 
 
 def _readiness(change: Change) -> tuple[str, int] | None:
@@ -101,6 +107,7 @@ def _names(facts: Mapping[str, Any], member: str) -> str:
 
 _LINES: Final[Mapping[str, Callable[[Change], tuple[str, int] | None]]] = {
     DEPENDENCY_CHANGED: _dependency,
+    DEPENDENCY_NOT_RUN: _not_run,
     READINESS_CHANGED: _readiness,
     LIVENESS_FAILED: _stalled,
     LIVENESS_RECOVERED: _recovered,

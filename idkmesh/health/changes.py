@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEPENDENCY_CHANGED: Final = "idkmesh.dependency.changed"
+DEPENDENCY_NOT_RUN: Final = "idkmesh.dependency.could_not_run"
 READINESS_CHANGED: Final = "idkmesh.readiness.changed"
 STARTUP_SUCCEEDED: Final = "idkmesh.startup.succeeded"
 LIVENESS_FAILED: Final = "idkmesh.liveness.failed"

@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.health.changes import (
     DEPENDENCY_CHANGED,
+    DEPENDENCY_NOT_RUN,
     MATRIX_RELOADED,
     READINESS_CHANGED,
     STARTUP_SUCCEEDED,
@@ -36,14 +37,16 @@ from idkmesh.health.snapshot import (
     is_critical_down,
     judged,
 )
-from idkmesh.health.state import DependencyState, ended, expire, step
+from idkmesh.health.state import DependencyState, VerdictChange, ended, expire, step, verdict_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from idkmesh.health.model import Dependency, Probe, ProbeMatrix, Result
     from idkmesh.health.readiness import Readiness
-    from idkmesh.health.state import VerdictChange
+
+DECLARED_ANEW: Final = "declared anew"
+"""The word on a verdict that a reload has let go: another declaration begins without one (HL-3.5)."""
 
 
 class Ledger:
@@ -125,6 +128,10 @@ class Ledger:
         self.update(name, state=state, history=history, hanging=result.hanging)
         self._note(record.dependency, expired, moment)
         self._note(record.dependency, change, moment)
+        if record.state.last is None and result.outcome is Outcome.COULD_NOT_RUN:
+            # Its verdict is unknown as before, which is no change; that it cannot be asked at all is to be heard of.
+            facts = {"detail": result.detail, "critical": record.dependency.critical}
+            self._changes.append(Change(DEPENDENCY_NOT_RUN, name, facts))
 
     def gave_up(self) -> None:
         """Count a run that has overstayed, or a call of one (HL-4.11)."""
@@ -184,7 +191,10 @@ class Ledger:
             if record is None or record.dependency != dependency:
                 fresh.append(name)
                 state = DependencyState(since=moment.now)
+                known = None if record is None else verdict_at(record.state, moment.now)
                 record = Record(dependency=dependency, probe=probes[name], state=state, since=moment.utc)
+                if known is not None and known is not Verdict.UNKNOWN:
+                    self._note_verdict(dependency, VerdictChange(known, Verdict.UNKNOWN, DECLARED_ANEW))
             self._records[name] = record
         self._on_request = tuple(each.name for each in matrix.dependencies if each.refresh is Refresh.REQUEST)
         self._hanging = self._hanging.intersection(self._records).difference(fresh)
@@ -205,6 +215,9 @@ class Ledger:
             return
         self.update(dependency.name, since=moment.utc)
         self._unjudged = True
+        self._note_verdict(dependency, change)
+
+    def _note_verdict(self, dependency: Dependency, change: VerdictChange) -> None:
         facts = {
             "from": change.before.value,
             "to": change.after.value,

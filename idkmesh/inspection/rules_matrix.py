@@ -28,6 +28,8 @@ HIDING_MS: Final = 60_000
 FLAPPING_MS: Final = 5_000
 CONCURRENT_PROBES: Final = 16
 """Probes that run at once (HL-4.4)."""
+NONCRITICAL_PROBES: Final = 12
+"""Of them those that may be of noncritical dependencies."""
 
 REFUSED: Final = Rule(
     id="PB401",
@@ -44,13 +46,14 @@ HIDES: Final = Rule(
     "missed by those who look for the cause in that minute.",
     mend="Lower failure_threshold or interval_ms: a warning takes no traffic away.",
 )
-EXPIRES: Final = Rule(
+ON_REQUEST: Final = Rule(
     id="PB403",
     severity=Severity.ERROR,
-    title="A critical result expires before it can be had again",
-    why="With refresh: request no run begins sooner than interval_ms after the last. Between cache_ms and that the "
-    "dependency is unknown, which is never ok: readiness falls with nothing wrong.",
-    mend="Set cache_ms above interval_ms + timeout_ms.",
+    title="A critical dependency is asked only after its result has expired",
+    why="With refresh: request a run begins when readiness is asked for and the result has expired. That question is "
+    "answered at once, and what has expired is unknown, which is never ok: readiness falls each time, and nothing is "
+    "wrong.",
+    mend="Leave refresh out: by the schedule the next result is there before this one expires.",
 )
 TOO_MUCH: Final = Rule(
     id="PB404",
@@ -114,6 +117,14 @@ OTHER_FIGURES: Final = Rule(
     "be above it.",
     mend="Bring orchestrator in the matrix and the probe in the manifest together.",
 )
+STARTUP_SHORT: Final = Rule(
+    id="PB412",
+    severity=Severity.ERROR,
+    title="The startup is over before each probe can have run once",
+    why="Startup succeeds when each probe has run once, whatever came of it. Where all of them hang, that takes longer "
+    "than the orchestrator waits: it kills a healthy process for an outage, and the next one after it.",
+    mend="Give startup a larger period_ms x failure_threshold, or name fewer dependencies, or lower timeout_ms.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +158,11 @@ def _hides(placed: Placed) -> Iterator[Met]:
             yield Met(placed.where("dependencies", number, "failure_threshold"), reason)
 
 
-def _expires(placed: Placed) -> Iterator[Met]:
+def _on_request(placed: Placed) -> Iterator[Met]:
     for number, row in placed.rows():
-        if row.critical and row.refresh is Refresh.REQUEST and row.cache_ms < row.interval_ms:
-            reason = f"{row.name} is unknown from {row.cache_ms} ms to {row.interval_ms} ms after each run."
-            yield Met(placed.where("dependencies", number, "cache_ms"), reason)
+        if row.critical and row.refresh is Refresh.REQUEST:
+            reason = f"{row.name} is unknown {row.cache_ms} ms after each run, until somebody asks and it has answered."
+            yield Met(placed.where("dependencies", number, "refresh"), reason)
 
 
 def _too_much(placed: Placed) -> Iterator[Met]:
@@ -199,15 +210,28 @@ def _flaps(placed: Placed) -> Iterator[Met]:
             yield Met(placed.where("dependencies", number, "success_threshold"), reason)
 
 
+def _startup_short(placed: Placed) -> Iterator[Met]:
+    rows = placed.matrix.dependencies
+    critical = sum(row.timeout_ms for row in rows if row.critical) / CONCURRENT_PROBES
+    others = sum(row.timeout_ms for row in rows if not row.critical) / NONCRITICAL_PROBES
+    # Each place is busy all the time but at the end, when the longest run may have begun last.
+    longest = critical + others + max((row.timeout_ms for row in rows), default=0)
+    budget = _budget(placed.matrix.orchestrator.startup)
+    if longest > budget:
+        reason = f"The first round of probes may take {longest:.0f} ms, the orchestrator waits {budget} ms."
+        yield Met(placed.where("orchestrator", "startup"), reason)
+
+
 MATRIX_CHECKS: Final[tuple[tuple[Rule, Callable[[Placed], Iterator[Met]]], ...]] = (
     (HIDES, _hides),
-    (EXPIRES, _expires),
+    (ON_REQUEST, _on_request),
     (TOO_MUCH, _too_much),
     (WATCHDOG_SLOW, _watchdog_slow),
     (READINESS_SLOW, _readiness_slow),
     (LIVENESS_STRICTER, _liveness_stricter),
     (LIVENESS_HASTY, _liveness_hasty),
     (FLAPS, _flaps),
+    (STARTUP_SHORT, _startup_short),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from idkmesh.health.change_lines import line_of
 from idkmesh.health.changes import MAX_NAMES
 from idkmesh.health.model import Refresh
 from idkmesh.health.rounds import NOT_BACK, OVERSTAY_SECONDS
@@ -545,3 +547,26 @@ def test_told_and_shown_agree(words: list[str], failure: int, success: int) -> N
         (run,) = game.turn(1.0)
     assert steps(game)[-1][2] == game.verdict()
     assert game.take_told("idkmesh.readiness.changed")[-1].facts["to"] == game.status()
+
+
+def test_a_probe_that_cannot_be_run_is_heard_of_once() -> None:
+    """HL-5.4: its verdict is unknown as before, which is no change; that nobody can ask it is told all the same."""
+    game = Game(dependency(interval_ms=1000))
+    for _ in range(3):
+        (run,) = game.turn(1.0)
+        game.end(run, COULD_NOT_RUN, detail="no such program")
+    (told,) = game.take_told("idkmesh.dependency.could_not_run")
+    assert (told.subject, told.facts) == ("db", {"detail": "no such program", "critical": True})
+    assert line_of(told) == ("the probe of db (critical) cannot be run: no such program", logging.WARNING)
+    assert game.take_told("idkmesh.dependency.changed") == []
+
+
+def test_a_reload_tells_what_is_known_no_longer() -> None:
+    """HL-3.5, HL-5.4: who was told that a dependency is ok hears that another declaration of it is not known yet."""
+    game = Game(dependency())
+    (run,) = game.turn()
+    game.end(run)
+    game.take_told("idkmesh.dependency.changed")
+    game.reload(dependency(timeout_ms=400))
+    (told,) = game.take_told("idkmesh.dependency.changed")
+    assert (told.facts["from"], told.facts["to"], told.facts["detail"]) == ("ok", "unknown", "declared anew")

@@ -29,7 +29,7 @@ def met(rule_id: str, **row: Any) -> list[Place]:
     ("rule_id", "row"),
     [
         ("PB402", {"critical": False, "failure_threshold": 7, "interval_ms": 10_000}),
-        ("PB403", {"refresh": Refresh.REQUEST, "cache_ms": 1999}),
+        ("PB403", {"refresh": Refresh.REQUEST, "cache_ms": 60_000}),
         ("PB406", {"interval_ms": 6000}),
         ("PB409", {"success_threshold": 1}),
     ],
@@ -44,7 +44,7 @@ def test_met(rule_id: str, row: dict[str, Any]) -> None:
     [
         ("PB402", {"critical": False, "failure_threshold": 6, "interval_ms": 10_000}),
         ("PB402", {"critical": False, "interval_ms": 90_000}),
-        ("PB403", {"refresh": Refresh.REQUEST, "cache_ms": 2000}),
+        ("PB403", {"refresh": Refresh.SCHEDULE}),
         ("PB403", {"critical": False, "refresh": Refresh.REQUEST, "cache_ms": 1}),
         ("PB404", {}),
         ("PB405", {}),
@@ -163,3 +163,16 @@ def test_figures_are_compared_for_our_paths_alone() -> None:
     ]
     assert "PB411" not in ids(inspected("container", probe % "ready", MATRIX)[0])
     assert "PB411" not in ids(inspected("container", probe % "livez", MATRIX)[0])
+
+
+def test_startup_is_long_enough_for_a_first_round_that_hangs() -> None:
+    """HL-1.3, HL-4.4: critical probes have 16 places, noncritical ones 12; at the bound there is no finding."""
+    startup = MATRIX.orchestrator.startup
+    budget = startup.period_ms * startup.failure_threshold
+    rows = budget // 1000 - 1  # each takes 1 s; the last may begin when all others have ended
+    for critical, places in ((True, 16), (False, 12)):
+        for more, found in ((0, 0), (1, 1)):
+            row = dataclasses.replace(ROW, critical=critical, timeout_ms=1000)
+            matrix = dataclasses.replace(MATRIX, dependencies=(row,) * (rows * places + more))
+            (check,) = (check for rule, check in MATRIX_CHECKS if rule.id == "PB412")
+            assert len(list(check(Placed(matrix, {})))) == found

@@ -157,7 +157,7 @@ def test_what_changes_is_shown(watched: Watched, tower: Tower, world: World) -> 
     expect(of(page, "orders-db").locator(".state")).to_have_text(re.compile(r"^Failing for \d+ s: refused$"))
     judged(page, "Not ready: 1 critical dependency is not ok")
     expect(page.locator(".names").first).to_have_text("In the way: orders-db")
-    expect(of(page, "orders-db").locator(".without")).to_have_text("without it: ready")
+    expect(of(page, "orders-db").locator(".without")).to_have_text("leaving it out: ready")
     expect(page.locator(".message")).to_have_count(0)  # the page says it itself
     page.evaluate("location.hash = '#/overview'")
     verdict(page, "Not ready")
@@ -210,11 +210,11 @@ def test_what_readiness_would_be_without_it(watched: Watched, tower: Tower, worl
     world.lease.unlink()
     judged(page, "Not ready: 2 critical dependencies are not ok")
     for name in ("orders-db", "lease"):
-        expect(of(page, name).locator(".without")).to_have_text("without it: still not ready")
+        expect(of(page, name).locator(".without")).to_have_text("leaving it out: still not ready")
     page.locator(".names").first.get_by_role("link", name="lease").click()
     expect(page.get_by_role("complementary")).to_contain_text("not ready, as now: others stand in the way too")
     world.lease.touch()
-    expect(of(page, "orders-db").locator(".without")).to_have_text("without it: ready")
+    expect(of(page, "orders-db").locator(".without")).to_have_text("leaving it out: ready")
     expect(of(page, "lease").locator(".without")).to_be_hidden()
 
 

@@ -70,7 +70,7 @@ export function condition(name, fails) {
   if (isDependency(name)) {
     return fails
       ? "A critical dependency: while it is not ok the instance is not ready."
-      : "A noncritical dependency: the instance stays ready.";
+      : "A noncritical dependency: it does not keep the instance from being ready.";
   }
   return picked(CONDITIONS, name, Array(2).fill("The log of the service says more."))[fails ? 0 : 1];
 }
@@ -164,6 +164,11 @@ const TYPES = {
     ({ from, to, detail, critical }, subject) =>
       `${subject} (${critical ? "critical" : "noncritical"}): ${from}, now ${to}: ${detail}`,
   ],
+  "idkmesh.dependency.could_not_run": [
+    "Probe cannot be run",
+    ({ critical }) => (critical ? "bad" : "warn"),
+    ({ detail, critical }, subject) => `${subject} (${critical ? "critical" : "noncritical"}): ${detail}`,
+  ],
   "idkmesh.readiness.changed": [
     ({ to }) => picked({ ready: "Ready", not_ready: "Not ready", starting: "Starting" }, to, "Readiness changed"),
     ({ to, warnings_total: warns }) => (to === "ready" ? (warns > 0 ? "warn" : "good") : "bad"),
@@ -232,7 +237,7 @@ export function eventWords({ type, subject, data }) {
 
 // The dependencies that an event is about, as far as their names are such.
 export function dependenciesOf({ type, subject, data }) {
-  if (type === "idkmesh.dependency.changed") {
+  if (type === "idkmesh.dependency.changed" || type === "idkmesh.dependency.could_not_run") {
     return isDependency(subject) ? [subject] : [];
   }
   const lists = type === "idkmesh.readiness.changed" ? [data?.failing, data?.warnings] : [];

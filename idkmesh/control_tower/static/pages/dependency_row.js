@@ -87,7 +87,7 @@ export class DependencyRow {
     // Told of what stands in the way; of the others, where that makes a difference.
     const { readiness_without: without } = item;
     const told = without !== status || (item.critical && item.verdict !== "ok");
-    setText(this.#without, told ? `without it: ${without === status ? "still " : ""}${readinessWord(without)}` : "");
+    setText(this.#without, told ? `leaving it out: ${without === status ? "still " : ""}${readinessWord(without)}` : "");
     this.#without.hidden = !told;
     this.#towards.parentElement.hidden = row === "" && !told;
     this.#strip.show(item);

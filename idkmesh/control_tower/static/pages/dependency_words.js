@@ -137,11 +137,11 @@ export function advice(item) {
 // What it means for the instance.
 export function meaning({ verdict, critical }) {
   if (verdict === "ok") {
-    return critical ? "Critical: without it the instance gets no traffic." : "Noncritical: a failure is a warning.";
+    return critical ? "Critical: while it is not ok the instance gets no traffic." : "Noncritical: a failure is a warning.";
   }
   return critical
     ? "Critical: while it is not ok the instance is not ready."
-    : "Noncritical: the instance stays ready, and warns.";
+    : "Noncritical: it is a warning, and keeps nothing from being ready.";
 }
 
 // What a row of results is for. The first result decides at once, so a state may be there before its row is full.
@@ -154,7 +154,7 @@ export function detailRows(item, status, passed, now) {
   const left = old === null ? 0 : life / 1000 - old;
   return [
     ["State", stateWords(item, now)[0], `since ${dateTime(item.since)} ${zone(item.since)}`],
-    ["Without it", withoutWords(item, status), "what readiness would be"],
+    ["If the matrix did not name it", withoutWords(item, status), "what readiness would be"],
     ["Failures in a row", threshold(item.failures, item.failure_threshold), untilWords(item, "failing")],
     ["Successes in a row", threshold(item.successes, item.success_threshold), untilWords(item, "ok")],
     ["Next probe", nextWords(item, passed)],
@@ -162,7 +162,7 @@ export function detailRows(item, status, passed, now) {
     ["This result lives", old === null ? "" : left > 0 ? `for ${duration(Math.ceil(left))} more` : "no more: it has expired"],
     ["Probe", visible(String(item.probe)), refresh === "request" ? "when /readyz is asked for" : "by the schedule"],
     ["Timeout", ms(timeout)],
-    [refresh === "request" ? "No sooner than each" : "Each", ms(interval), "interval_ms, from run to run"],
-    ["Each result lives", ms(life), "cache_ms, then it is unknown"],
+    [refresh === "request" ? "Interval, at least" : "Interval", ms(interval), "interval_ms, from run to run"],
+    ["A result is valid for", ms(life), "cache_ms, then it is unknown"],
   ].filter(([, value]) => value !== "");
 }
