@@ -28,11 +28,15 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a rehearsal leaves: everything that happened, the faults among it, and when it was over."""
+    """What a rehearsal leaves: everything that happened, the faults among it, and when it was over.
+
+    ``unused`` are the dependencies through whose proxies nobody came.
+    """
 
     entries: tuple[Entry, ...]
     faults: tuple[Happened, ...]
     end: float
+    unused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

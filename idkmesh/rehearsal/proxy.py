@@ -70,6 +70,11 @@ class Proxies:
         """The port of each proxy, by the name of its dependency."""
         return {name: proxy.port for name, proxy in self._proxies.items()}
 
+    @property
+    def unused(self) -> frozenset[str]:
+        """The dependencies through whose proxies nobody has come so far."""
+        return frozenset(name for name, proxy in self._proxies.items() if not proxy.used)
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -139,6 +144,7 @@ class Proxy:
         self._fillers: list[socket.socket] = []
         self._listener: socket.socket | None = None
         self._reachable = True
+        self.used = False
         self.how: How | None = None
         self.delay = 0.0
         self._lookout = Lookout(loop, addresses(upstream), self._seen)
@@ -224,6 +230,7 @@ class Proxy:
                     self._loop.watch(self._listener, 0, self._accept)
                     self._loop.after(FULL_SECONDS, self._accept_again)
                 return
+            self.used = True
             if self.how is How.CUT:
                 reset(client)
                 continue

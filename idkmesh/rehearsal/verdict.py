@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from idkmesh.rehearsal.bounds import ALLOWANCE_SECONDS, soonest_restart
 from idkmesh.rehearsal.faults import How
 from idkmesh.rehearsal.measure import measured, restarts
+from idkmesh.rehearsal.reroute import variable
 from idkmesh.rehearsal.timeline import What, out_of_rotation, served
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
     from idkmesh.rehearsal.measure import Measured, Record, Restart
     from idkmesh.rehearsal.plan import Plan
+
+
+_THROUGH_PROXY: Final = "through-proxy"
+"""A fault of a dependency can be seen by a service alone that asks for it through its proxy."""
 
 
 class Verdict(enum.Enum):
@@ -64,6 +69,8 @@ def judge(plan: Plan, record: Record) -> Judgement:
             checks += _fault_checks(plan, record, fault)
         checks += _expectation_checks(plan, record, restarted)
         verdict = Verdict.NOT_HELD if any(check.held is False for check in checks) else Verdict.HELD
+        if verdict is Verdict.HELD and any(check.rule == _THROUGH_PROXY for check in checks):
+            verdict = Verdict.COULD_NOT_TELL
     return Judgement(
         verdict=verdict,
         checks=tuple(checks),
@@ -126,6 +133,10 @@ def _notice_check(plan: Plan, record: Record, fault: Measured, about: str) -> Ch
         soonest = 0.0 if fault.dependency is not None else soonest_restart(plan.settings.figures.liveness)
         said = f"{about}: noticed after {fault.noticed:.2f} s, at most {bound:.2f} s"
         return Check("noticed", fault.noticed <= late and (fault.noticed >= soonest or fault.dependency is None), said)
+    if fault.dependency is not None and fault.dependency.name in record.unused:
+        name = fault.dependency.name
+        question = f"does the service read IDKMESH_MATRIX or {variable(name)}?"
+        return Check(_THROUGH_PROXY, None, f"{about}: nothing came through the proxy of {name}: {question}")
     if lasted < late:
         return Check("noticed", None, f"{about}: not noticed in {lasted:.2f} s, which may take {bound:.2f} s")
     return Check("noticed", held=False, said=f"{about}: not noticed in {lasted:.2f} s, it may take {bound:.2f} s")

@@ -126,6 +126,19 @@ def test_a_wedge_explains_its_restart() -> None:
     assert held(judged(entries), "no-restart-without-cause") is False
 
 
+def test_a_service_that_goes_past_the_proxies() -> None:
+    """HL-8.7: a fault that nobody could see is not held against the service; it says what to look at: exit 3."""
+    record = Record(UP, (OUTAGE,), 100, unused=frozenset(("db",)))
+    judgement = judge(plan(), record)
+    assert judgement.verdict.exit_code == 3
+    (check,) = (check for check in judgement.checks if check.rule == "through-proxy")
+    assert check.said.endswith(
+        "nothing came through the proxy of db: does the service read IDKMESH_MATRIX or IDKMESH_DEP_DB?"
+    )
+    restarted = Record((*UP, *restart(30, "liveness")), (OUTAGE,), 100, unused=frozenset(("db",)))
+    assert judge(plan(), restarted).verdict.exit_code == 1
+
+
 def test_what_cannot_be_told() -> None:
     """HL-8.5, HL-8.7: faults that hide each other, that end too soon, or at the end of all, are not judged."""
     other = Happened(Fault(how=How.CUT, name="db", begin=61, end=62), 61, 62)
