@@ -30,13 +30,13 @@ class Happened:
 class Record:
     """What a rehearsal leaves: everything that happened, the faults among it, and when it was over.
 
-    ``unused`` are the dependencies through whose proxies nobody came.
+    ``silent`` names the dependencies whose proxy had not one connection.
     """
 
     entries: tuple[Entry, ...]
     faults: tuple[Happened, ...]
     end: float
-    unused: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

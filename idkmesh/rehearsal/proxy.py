@@ -71,9 +71,9 @@ class Proxies:
         return {name: proxy.port for name, proxy in self._proxies.items()}
 
     @property
-    def unused(self) -> frozenset[str]:
-        """The dependencies through whose proxies nobody has come so far."""
-        return frozenset(name for name, proxy in self._proxies.items() if not proxy.used)
+    def silent(self) -> frozenset[str]:
+        """The dependencies whose proxy has not had one connection yet."""
+        return frozenset(name for name, proxy in self._proxies.items() if not proxy.connections)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -144,9 +144,9 @@ class Proxy:
         self._fillers: list[socket.socket] = []
         self._listener: socket.socket | None = None
         self._reachable = True
-        self.used = False
         self.how: How | None = None
         self.delay = 0.0
+        self.connections = 0
         self._lookout = Lookout(loop, addresses(upstream), self._seen)
         self._holder = socket.socket()
         self._holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -230,7 +230,7 @@ class Proxy:
                     self._loop.watch(self._listener, 0, self._accept)
                     self._loop.after(FULL_SECONDS, self._accept_again)
                 return
-            self.used = True
+            self.connections += 1
             if self.how is How.CUT:
                 reset(client)
                 continue

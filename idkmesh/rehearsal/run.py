@@ -122,7 +122,7 @@ class Rehearsal:
                     raise RehearsalInterruptedError
             end = self._now()
             self._told = False
-            return Record(tuple(self._entries), tuple(self._faults), end, self._proxies.unused)
+            return Record(tuple(self._entries), tuple(self._faults), end, self._proxies.silent)
         finally:
             self._told = False
             self._end()

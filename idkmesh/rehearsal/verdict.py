@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from idkmesh.rehearsal.bounds import ALLOWANCE_SECONDS, soonest_restart
 from idkmesh.rehearsal.faults import How
 from idkmesh.rehearsal.measure import measured, restarts
-from idkmesh.rehearsal.reroute import variable
+from idkmesh.rehearsal.reroute import MATRIX_VARIABLE, variable
 from idkmesh.rehearsal.timeline import What, out_of_rotation, served
 
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
     from idkmesh.rehearsal.measure import Measured, Record, Restart
     from idkmesh.rehearsal.plan import Plan
-
-
-_THROUGH_PROXY: Final = "through-proxy"
-"""A fault of a dependency can be seen by a service alone that asks for it through its proxy."""
 
 
 class Verdict(enum.Enum):
@@ -65,12 +61,15 @@ def judge(plan: Plan, record: Record) -> Judgement:
         verdict = Verdict.COULD_NOT_TELL
     else:
         checks = [_outage_check(restarted), _restart_check(restarted)]
+        unreached = _unreached(record, faults)
+        checks += [_reached_check(name) for name in unreached]
         for fault in faults:
-            checks += _fault_checks(plan, record, fault)
-        checks += _expectation_checks(plan, record, restarted)
-        verdict = Verdict.NOT_HELD if any(check.held is False for check in checks) else Verdict.HELD
-        if verdict is Verdict.HELD and any(check.rule == _THROUGH_PROXY for check in checks):
-            verdict = Verdict.COULD_NOT_TELL
+            if fault.happened.fault.name not in unreached:
+                checks += _fault_checks(plan, record, fault)
+        checks += _expectation_checks(plan, record, restarted, unreached)
+        verdict = Verdict.COULD_NOT_TELL if unreached else Verdict.HELD
+        if any(check.held is False for check in checks):
+            verdict = Verdict.NOT_HELD
     return Judgement(
         verdict=verdict,
         checks=tuple(checks),
@@ -86,6 +85,23 @@ def _never_answered(plan: Plan, record: Record, restarted: tuple[Restart, ...]) 
     # A dependency that is down, or a wedge that startup is to mend, is a reason that can be judged.
     faulty = any(happened.fault.how is not How.ROLL for happened in record.faults)
     return not faulty or plan.from_rotation or any(restart.cause == "exit" for restart in restarted)
+
+
+def _unreached(record: Record, faults: tuple[Measured, ...]) -> list[str]:
+    """Return the dependencies that were failed before nobody: the service goes past their proxies.
+
+    A refused connect cannot be counted. A service that was never in rotation may have met nothing else, and one that
+    noticed has; neither is told of here.
+    """
+    if not any(entry.what is What.ENTERED for entry in record.entries):
+        return []
+    failed = {fault.happened.fault.name for fault in faults} & record.silent
+    return sorted(failed - {fault.happened.fault.name for fault in faults if fault.noticed is not None})
+
+
+def _reached_check(name: str) -> Check:
+    said = f"nothing came through the proxy of {name}: does the service read {MATRIX_VARIABLE} or {variable(name)}?"
+    return Check("reached", None, said)
 
 
 def _outage_check(restarted: tuple[Restart, ...]) -> Check:
@@ -133,10 +149,6 @@ def _notice_check(plan: Plan, record: Record, fault: Measured, about: str) -> Ch
         soonest = 0.0 if fault.dependency is not None else soonest_restart(plan.settings.figures.liveness)
         said = f"{about}: noticed after {fault.noticed:.2f} s, at most {bound:.2f} s"
         return Check("noticed", fault.noticed <= late and (fault.noticed >= soonest or fault.dependency is None), said)
-    if fault.dependency is not None and fault.dependency.name in record.unused:
-        name = fault.dependency.name
-        question = f"does the service read IDKMESH_MATRIX or {variable(name)}?"
-        return Check(_THROUGH_PROXY, None, f"{about}: nothing came through the proxy of {name}: {question}")
     if lasted < late:
         return Check("noticed", None, f"{about}: not noticed in {lasted:.2f} s, which may take {bound:.2f} s")
     return Check("noticed", held=False, said=f"{about}: not noticed in {lasted:.2f} s, it may take {bound:.2f} s")
@@ -168,7 +180,9 @@ def _recovery_check(record: Record, fault: Measured, about: str) -> Check:
     return Check("recovered", held=False, said=f"{about}: not well again, it may take {bound:.2f} s")
 
 
-def _expectation_checks(plan: Plan, record: Record, restarted: tuple[Restart, ...]) -> Iterator[Check]:
+def _expectation_checks(
+    plan: Plan, record: Record, restarted: tuple[Restart, ...], unreached: list[str]
+) -> Iterator[Check]:
     expected = plan.expectation
     if expected is not None:
         causes = {restart.cause for restart in restarted} - {expected.cause}
@@ -179,7 +193,8 @@ def _expectation_checks(plan: Plan, record: Record, restarted: tuple[Restart, ..
         if expected.leaves_rotation is not None:
             left = any(span.state == "out" for span in spans)
             words = "left the rotation" if left else "stayed in rotation"
-            yield Check("expected-rotation", left is expected.leaves_rotation, words)
+            as_expected = left is expected.leaves_rotation
+            yield Check("expected-rotation", None if unreached and not as_expected else as_expected, words)
         yield Check("in-rotation-at-end", bool(spans) and spans[-1].state == "in", "in rotation when all was over")
     rolls = [happened for happened in record.faults if happened.fault.how is How.ROLL]
     if rolls or (expected is not None and expected.always_served):

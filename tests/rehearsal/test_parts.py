@@ -97,6 +97,25 @@ def echoed(connection: socket.socket, data: bytes) -> bytes:
     return got
 
 
+def test_a_proxy_knows_that_nobody_came(proxies: Proxies) -> None:
+    """HL-8.7: connections of the service are counted, those that fill the queue of a fault are not."""
+    assert proxies.silent == {"db"}
+    proxies.set("db", How.BLACKHOLE)
+    proxies.set("db", None)
+    time.sleep(WAIT / 10)
+    assert proxies.silent == {"db"}
+    until(lambda: passes(proxies), "the proxy does not come back")
+    assert proxies.silent == frozenset()
+
+
+def passes(proxies: Proxies) -> bool:
+    try:
+        with connected(proxies) as connection:
+            return echoed(connection, b"x") == b"x"
+    except OSError:
+        return False
+
+
 def test_a_proxy_passes_everything(proxies: Proxies) -> None:
     """HL-8.1: bytes both ways, more than any buffer holds, and the end of each direction."""
     data = os.urandom(3_000_000)
