@@ -19,8 +19,7 @@ from idkmesh.health.manifest import manifest
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.health.model import Outcome, Result
 from idkmesh.health.probes import probe_for
-from idkmesh.health.rounds import TIMEOUT, Run
-from idkmesh.health.runner import CONCURRENCY
+from idkmesh.health.rounds import CONCURRENCY, TIMEOUT, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

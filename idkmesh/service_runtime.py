@@ -665,6 +665,11 @@ def access_log_line(  # noqa: PLR0913  a keyword for each field of the line
 _logger: Final = logging.getLogger("idkmesh")
 
 
+def log_line(line: str, level: int) -> None:
+    """Log a line at once, by the caller: for whoever may wait for a slow handler. Others have a :class:`LineLog`."""
+    _logger.log(level, "%s", line)
+
+
 def _log_all(lines: list[tuple[int, str]]) -> int:
     """Log each line and return how many a handler failed on: it is the program's own and may raise anything."""
     lost = 0

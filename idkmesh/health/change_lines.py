@@ -13,7 +13,6 @@ from idkmesh.health.changes import (
     MATRIX_RELOADED,
     READINESS_CHANGED,
     SLOT_HELD,
-    Change,
 )
 
 if TYPE_CHECKING:

@@ -30,10 +30,9 @@ from idkmesh.health.answers import (
 )
 from idkmesh.health.model import Verdict
 from idkmesh.health.readiness import Known, Readiness, judge
-from idkmesh.health.runner import log_line
 from idkmesh.health.service import HealthService
 from idkmesh.health.watchdog import Watchdog, WatchdogError
-from idkmesh.service_runtime import ServiceIdentity
+from idkmesh.service_runtime import ServiceIdentity, log_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -32,6 +32,9 @@ OVERSTAY_SECONDS: Final = 1.0
 """How long after its timeout a run may still come back before it is given up."""
 
 TIMEOUT: Final = "timeout"
+CONCURRENCY: Final = 16
+"""Probes that run at once (HL-4.4)."""
+
 NONCRITICAL_SHARE: Final = 3 / 4
 """How much of the places noncritical dependencies may take at once (HL-4.4)."""
 
@@ -83,7 +86,7 @@ class Rounds:
         if concurrency < 1:
             raise ValueError(f"rounds: a concurrency of {concurrency} is refused, at 0 no probe would ever run")
         self._concurrency = concurrency
-        self._noncritical_places = max(1, int(concurrency * NONCRITICAL_SHARE))
+        self._noncritical_places = noncritical_places(concurrency)
         self._random = random
         self._agendas = {True: Agenda(), False: Agenda()}
         """By whether the dependencies are critical; those come first."""
@@ -219,6 +222,11 @@ class Rounds:
     def _put(self, name: str, due: float) -> None:
         self._agendas[self._ledger[name].dependency.critical].put(name, due)
         self._ledger.update(name, due=due)
+
+
+def noncritical_places(concurrency: int) -> int:
+    """Return how many of the places noncritical dependencies may take at once."""
+    return max(1, int(concurrency * NONCRITICAL_SHARE))
 
 
 def _in_time(result: Result, timeout: float) -> Result:

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.health.crew import Crew
 from idkmesh.health.model import Outcome, Result
-from idkmesh.health.rounds import Rounds
+from idkmesh.health.rounds import CONCURRENCY, Rounds
 from idkmesh.health.snapshot import Moment
+from idkmesh.service_runtime import log_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,13 +37,8 @@ if TYPE_CHECKING:
     from idkmesh.health.snapshot import HealthSnapshot
     from idkmesh.health.watchdog import Beat
 
-CONCURRENCY: Final = 16
-"""Probes that run at once (HL-4.4)."""
-
 LONGEST_PAUSE_SECONDS: Final = 0.5
 """The longest time between two beats of the scheduler; less where its budget is small."""
-
-_logger: Final = logging.getLogger("idkmesh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +65,6 @@ class _Stop:
 
 
 _Message = _Done | _Ask | _Reload | _Stop
-
-
-def log_line(line: str, level: int) -> None:
-    """Write a line to the project's logger, at once."""
-    _logger.log(level, "%s", line)
 
 
 class HealthRunner:

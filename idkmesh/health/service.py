@@ -21,9 +21,10 @@ from idkmesh.health.changes import MATRIX_REFUSED, Change
 from idkmesh.health.findings import MatrixError
 from idkmesh.health.liveness import Liveness, watch
 from idkmesh.health.probes import probe_for as known_probe_for
-from idkmesh.health.runner import HealthRunner, log_line
+from idkmesh.health.runner import HealthRunner
 from idkmesh.health.slots import Slots, look
 from idkmesh.health.watchdog import Watchdog
+from idkmesh.service_runtime import log_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping

@@ -17,6 +17,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.service_runtime import log_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -34,14 +36,8 @@ RETRY_SECONDS: Final = 0.1
 LONGEST_TURN_SECONDS: Final = 0.5
 """How long a loop may take for a turn where nobody waits for a keep-alive: the standard library's own."""
 
-_log: Final = logging.getLogger("idkmesh")
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,18}")
 _USEC: Final = 1_000_000
-
-
-def log_line(line: str, level: int) -> None:
-    """Write a line to the log of the package."""
-    _log.log(level, "%s", line)
 
 
 @dataclass(frozen=True, slots=True)

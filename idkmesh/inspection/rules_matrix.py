@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.health.model import Command, Dns, Grpc, Http, Refresh, Tcp
+from idkmesh.health.rounds import CONCURRENCY, noncritical_places
 from idkmesh.inspection.clients import DEPENDENCY_WORDS, STORES, store_of
 from idkmesh.inspection.commands import from_argv, name_tokens
 from idkmesh.inspection.findings import Met, Place, Rule, Severity
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 HIDING_MS: Final = 60_000
 FLAPPING_MS: Final = 5_000
-CONCURRENT_PROBES: Final = 16
-"""Probes that run at once (HL-4.4)."""
-NONCRITICAL_PROBES: Final = 12
-"""Of them those that may be of noncritical dependencies."""
 
 REFUSED: Final = Rule(
     id="PB401",
@@ -59,7 +56,7 @@ TOO_MUCH: Final = Rule(
     id="PB404",
     severity=Severity.WARNING,
     title="The probes do not fit their intervals",
-    why=f"At most {CONCURRENT_PROBES} probes run at once. In an outage each takes its whole timeout, so that the "
+    why=f"At most {CONCURRENCY} probes run at once. In an outage each takes its whole timeout, so that the "
     "others come late, and their results expire.",
     mend="Lower timeout_ms, or raise interval_ms.",
 )
@@ -167,7 +164,7 @@ def _on_request(placed: Placed) -> Iterator[Met]:
 
 def _too_much(placed: Placed) -> Iterator[Met]:
     busy = sum(row.timeout_ms / row.interval_ms for _, row in placed.rows() if row.interval_ms > 0)
-    if busy > CONCURRENT_PROBES:
+    if busy > CONCURRENCY:
         reason = f"With every dependency down {busy:.1f} probes would have to run at once."
         yield Met(placed.where("dependencies"), reason)
 
@@ -212,8 +209,8 @@ def _flaps(placed: Placed) -> Iterator[Met]:
 
 def _startup_short(placed: Placed) -> Iterator[Met]:
     rows = placed.matrix.dependencies
-    critical = sum(row.timeout_ms for row in rows if row.critical) / CONCURRENT_PROBES
-    others = sum(row.timeout_ms for row in rows if not row.critical) / NONCRITICAL_PROBES
+    critical = sum(row.timeout_ms for row in rows if row.critical) / CONCURRENCY
+    others = sum(row.timeout_ms for row in rows if not row.critical) / noncritical_places(CONCURRENCY)
     # Each place is busy all the time but at the end, when the longest run may have begun last.
     longest = critical + others + max((row.timeout_ms for row in rows), default=0)
     budget = _budget(placed.matrix.orchestrator.startup)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.functional.support import PATIENCE
+from tests.health.matrices import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,17 +23,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 TOKEN = "a-token-of-the-test-suite-0123456789"
 PATHS = ("/livez", "/healthz", "/readyz", "/startupz")
-
-HEAD = """\
-schema_version: "0.1"
-kind: idkmesh-probe-matrix
-orchestrator:
-  startup: {period_ms: 1000, timeout_ms: 1000, failure_threshold: 30}
-  liveness: {period_ms: 10000, timeout_ms: 1000, failure_threshold: 3}
-  readiness: {period_ms: 3000, timeout_ms: 1000, failure_threshold: 2}
-watchdog: {interval_ms: 1000, max_missed_ticks: 5}
-dependencies:
-"""
 
 
 def matrix_text(**ports: int) -> str:

@@ -19,8 +19,10 @@ from idkmesh.health.changes import DEPENDENCY_CHANGED
 from idkmesh.health.document import unknown_because
 from idkmesh.health.model import Command, Disk, Refresh, Result
 from idkmesh.health.probes import probe_for
-from idkmesh.health.runner import CONCURRENCY, HealthRunner, log_line
+from idkmesh.health.rounds import CONCURRENCY
+from idkmesh.health.runner import HealthRunner
 from idkmesh.health.watchdog import Watchdog
+from idkmesh.service_runtime import log_line
 from tests.health.support import (
     COULD_NOT_RUN,
     FAILED,
