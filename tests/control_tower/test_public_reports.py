@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from idkmesh.health.model import Command, File, Http, Python, Refresh, Tcp
+from idkmesh.service_runtime import ServiceLimits
 from tests.control_tower.conftest import until
 from tests.control_tower.test_health import free_port, matrix, readiness, row
 from tests.functional.health_support import matrix_text, probed
@@ -82,7 +83,9 @@ def test_two_hundred_ask_while_a_dependency_is_slow(start: Any) -> None:
     with silent(hasty=1) as dependency:
         url = f"http://127.0.0.1:{dependency.port}/"
         asked = row("slow", Http(url=url), refresh=Refresh.REQUEST, timeout_ms=20_000, interval_ms=1, cache_ms=1)
-        with start(matrix=matrix(asked, row("file", File(path=__file__)))) as tower:
+        # Two hundred at once are more than the default backlog holds; whom the kernel turns away heard no server.
+        limits = ServiceLimits(listen_backlog=256)
+        with start(limits=limits, matrix=matrix(asked, row("file", File(path=__file__)))) as tower:
             until(lambda: readiness(tower)[0] == 503 and len(dependency.came) == 2)
             answers: list[int] = []
             threads = [threading.Thread(target=lambda: answers.append(readiness(tower)[0])) for _ in range(200)]
