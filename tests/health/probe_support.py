@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
@@ -64,17 +63,6 @@ def settled(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
             return False
         time.sleep(0.01)
     return True
-
-
-def children(state: str = "") -> list[int]:
-    """Return the processes whose parent is this one, in that state if one is given."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            now, parent = path.read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
-            if int(parent) == os.getpid() and now.startswith(state):
-                found.append(int(path.parent.name))
-    return found
 
 
 def processes(word: str) -> list[int]:

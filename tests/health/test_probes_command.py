@@ -22,7 +22,6 @@ from tests.health.probe_support import (
     COULD_NOT_RUN,
     FAILED,
     OK,
-    children,
     descriptors,
     hangs,
     processes,
@@ -32,7 +31,7 @@ from tests.health.probe_support import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.health.probe_support import Said
 
@@ -78,7 +77,7 @@ def test_how_it_ended(spec: Command, expected: Said) -> None:
     assert said(spec) == expected
 
 
-def test_what_does_not_start(tmp_path: Path) -> None:
+def test_what_does_not_start(tmp_path: Path, children: Callable[..., list[int]]) -> None:
     """HL-4.2: a missing program, one without the right to run, and what is no program say nothing of a dependency."""
     for name, text, mode in (
         ("plain", "text", 0o644),
@@ -169,7 +168,7 @@ def test_what_it_inherits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         "printf 'ok \\342'; sleep 3600",
     ],
 )
-def test_a_timeout(script: str, word: str) -> None:
+def test_a_timeout(script: str, word: str, children: Callable[..., list[int]]) -> None:
     """HL-4.1, HL-4.8, EXEC-01, EXEC-02, EXEC-08: its group is gone by the deadline, a success at TERM is none."""
     before = descriptors()
     probe = probe_for(sh(script))
@@ -180,7 +179,7 @@ def test_a_timeout(script: str, word: str) -> None:
     assert descriptors() == before
 
 
-def test_a_short_timeout(word: str) -> None:
+def test_a_short_timeout(word: str, children: Callable[..., list[int]]) -> None:
     """HL-4.1, HL-4.8: the grace is a share of the timeout, so that a command has most of it."""
     assert said(sh("sleep 3600"), 0.08) == (FAILED, "timeout")
     assert settled(lambda: processes(word) == [] and children() == [])
@@ -196,13 +195,12 @@ def test_it_is_asked_before_it_is_killed(tmp_path: Path) -> None:
     assert 1 - 3 * GRACE_SECONDS < result.latency < 1.2
 
 
-def test_an_escaped_grandchild_is_not_waited_for(word: str) -> None:
+def test_an_escaped_grandchild_is_not_waited_for(word: str, children: Callable[..., list[int]]) -> None:
     """HL-4.8, EXEC-02: one that has left the group keeps nobody, not even with the standard streams in its hands."""
     escaping = "import os, sys, time; os.fork() or (os.setsid(), time.sleep(3600)); time.sleep(float(sys.argv[1]))"
     assert said(python(escaping, "0")) == (OK, "exit 0")
     assert said(python(escaping, "3600"), 1) == (FAILED, "timeout")
-    assert settled(lambda: len(processes(word)) == 2)
-    assert children() == []
+    assert settled(lambda: len(processes(word)) == 2 and children() == [])
 
 
 @pytest.mark.parametrize("status", [0, 3])
@@ -274,7 +272,9 @@ def test_other_children_are_left_alone() -> None:
     [("exit 3", (FAILED, "exit 3")), ("sleep 3600", (FAILED, "timeout")), ("trap '' TERM; sleep 3600 & wait; wait",
      (FAILED, "timeout"))],
 )  # fmt: skip
-def test_without_pidfds(script: str, expected: Said, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pidfds(
+    script: str, expected: Said, word: str, monkeypatch: pytest.MonkeyPatch, children: Callable[..., list[int]]
+) -> None:
     """HL-4.8: on a system that has none a command ends the same way."""
     monkeypatch.delattr(os, "pidfd_open")
     assert said(sh(script), 1) == expected
@@ -287,7 +287,9 @@ def test_a_lost_status_without_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
     test_a_status_that_somebody_else_has_taken()
 
 
-def test_a_program_that_does_not_start_in_time(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+def test_a_program_that_does_not_start_in_time(
+    monkeypatch: pytest.MonkeyPatch, word: str, children: Callable[..., list[int]]
+) -> None:
     """HL-4.11: on a file system that hangs the run is abandoned; what starts after all is ended at once."""
     gate, real = threading.Event(), os.open
     monkeypatch.setattr(os, "open", lambda *arguments: (gate.wait(), real(*arguments))[1])

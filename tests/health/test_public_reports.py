@@ -19,11 +19,11 @@ from idkmesh.health.model import Command
 from idkmesh.health.probes import probe_for
 from idkmesh.health.runner import HealthRunner
 from idkmesh.health.watchdog import Watchdog
-from tests.health.probe_support import children, processes, settled
+from tests.health.probe_support import processes, settled
 from tests.health.support import COULD_NOT_RUN, FAILED, OK, PATIENCE, dependency, matrix_of, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from idkmesh.health.changes import Change
@@ -75,7 +75,7 @@ def word(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("script", ["exec sleep 3600", "trap '' TERM; exec sleep 3600"])
-def test_commands_that_never_end_do_not_pile_up(script: str, word: str) -> None:
+def test_commands_that_never_end_do_not_pile_up(script: str, word: str, children: Callable[..., list[int]]) -> None:
     """EXEC-01, HL-4.3, HL-4.8, HL-4.11: one process of it at most at any time, never a success, none after the stop."""
     most = 0
     with running(script, interval_ms=300) as probed:
