@@ -56,6 +56,7 @@ def test_no_lock_out(serve: Callable[..., Running], behave: Callable[[Running], 
     usage = here.server.usage()
     assert usage.connections <= LIMITS["max_connections"]
     assert usage.evicted_total > CROWD
+    until(lambda: here.log.about("max_connections (30) is reached"))
     assert len(here.log.about("max_connections (30) is reached")) == 1
 
 

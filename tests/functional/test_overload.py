@@ -154,6 +154,7 @@ def test_thread_that_cannot_start(serve: Callable[..., Running], monkeypatch: py
     assert here.ask().status == 503
     here.server.gate.set()
     assert {parse(read_to_end(client)).status for client in held} == {200}
+    until(lambda: here.log.about("cannot start a worker"))
     assert len(here.log.about("cannot start a worker")) == 1
 
 
@@ -176,6 +177,7 @@ def test_budget_of_bytes(serve: Callable[..., Running]) -> None:
         raw, end = ending(client)
         assert (parse(raw).code, end) == ("overloaded", "eof")
     until(lambda: here.core.budget.used == 0)
+    until(lambda: here.log.about("max_buffered_bytes (1048576) is reached"))
     assert len(here.log.about("max_buffered_bytes (1048576) is reached")) == 1
 
 

@@ -223,7 +223,7 @@ def test_a_faulty_subscribe_is_a_500() -> None:
 
         run.server.meanwhile = fail
         assert run.ask(get("/events")).code == "internal_error"
-        assert run.log.about("KeyError")
+        until(lambda: run.log.about("KeyError"))
         run.server.meanwhile = None
         opened(run)
 
