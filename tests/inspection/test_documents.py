@@ -128,6 +128,7 @@ def best(text: str) -> float:
     return min(times)
 
 
+@pytest.mark.usefixtures("untraced")
 def test_time_grows_with_the_text_alone() -> None:
     """HL-7.7: eight times the text, hundreds of documents, takes about eight times as long; quadratic would be 64."""
     once, eight = large(150), large(1200)
@@ -138,6 +139,7 @@ def test_time_grows_with_the_text_alone() -> None:
     assert min(ratios) <= 24
 
 
+@pytest.mark.usefixtures("untraced")
 @pytest.mark.parametrize(
     "text",
     [

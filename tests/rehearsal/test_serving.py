@@ -21,6 +21,7 @@ PLAYED = {
 """Those that no packaged scenario has, and one that each has; two services at once."""
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_faults_of_real_dependencies() -> None:
     """HL-1.1, HL-1.2, HL-4.8, HL-8.5, PROBE-01, EXEC-01: no restart for a dependency, no ready answer beyond the bound.

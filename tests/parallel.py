@@ -1,0 +1,43 @@
+"""How the suite is spread over processes: which files stay together, and which begin first.
+
+A file stays in one process, with what its fixtures start. Files of one row do too, so that they share what is dear: a
+browser. Rows begin in this order, longest first, and everything else follows, so that no long file is the tail.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdist.scheduler import LoadFileScheduling
+
+ROWS: Final = (
+    # Two browsers: with one, these files alone would take as long as all others in two processes.
+    ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py"),
+    ("tests/ui/",),
+    ("tests/test_cli.py",),
+    ("tests/rehearsal/test_real.py",),
+    ("tests/test_bench.py",),
+    ("tests/test_console.py",),
+    ("tests/httpd/test_head_reader.py",),
+    ("tests/health/test_fault_table.py",),
+    ("tests/functional/test_streams.py",),
+    ("tests/inspection/test_documents.py",),
+    ("tests/health/test_matrix_file.py",),
+    ("tests/functional/test_slow_clients.py",),
+    ("tests/httpd/test_differential.py",),
+    ("tests/events/test_command.py",),
+    ("tests/functional/test_resources.py",),
+)
+
+
+def row_of(nodeid: str) -> int:
+    """Return the number of the row that a test belongs to; one beyond the last for a test of no row."""
+    return next((number for number, row in enumerate(ROWS) if nodeid.startswith(row)), len(ROWS))
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # the package has no types
+    """Hands out files, or rows of them."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        number = row_of(nodeid)
+        return " ".join(ROWS[number]) if number < len(ROWS) else super()._split_scope(nodeid)
