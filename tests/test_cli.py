@@ -639,7 +639,9 @@ def test_interrupt_is_130() -> None:
         stderr=subprocess.PIPE,
         env=environment(),
     ) as process:
-        time.sleep(0.5)
+        assert process.stdin is not None
+        # More than a pipe holds: it is written once the command reads.
+        process.stdin.write(b"x" * 1_000_000)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=10) == (b"", b"")
         assert process.returncode == 130

@@ -212,7 +212,7 @@ def test_heads_stay_on_the_budget_while_bodies_are_read(serve: Callable[..., Run
     clients = [here.connect(head + b"1") for _ in range(8)]
     until(lambda: sum(map(readable, clients)) == 3)
     refused = [client for client in clients if readable(client)]
-    assert here.held("reading_body") == 5
+    here.wait_for_state("reading_body", 5)  # the front may have been kept from reading the last of a head
     assert here.core.budget.used == 5 * (len(head) + 1 - FREE_BYTES)
     assert {parse(read_to_end(client)).code for client in refused} == {"overloaded"}
     assert here.server.usage().overloaded_total == 3
