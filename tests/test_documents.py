@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from scripts.bench.benchlib.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +31,6 @@ WAIT = 20.0
 def blocks(language: str) -> list[str]:
     """Return the README's blocks of one language."""
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

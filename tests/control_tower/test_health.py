@@ -23,6 +23,7 @@ from idkmesh.health.readiness import Readiness
 from idkmesh.health.self_watch import DISK_RESERVE, DISK_ROOM, nothing_but_itself
 from idkmesh.httpd.routes import Access, Route, RouteTable
 from idkmesh.service_runtime import ServiceLimits
+from scripts.bench.benchlib.processes import free_port
 from tests.control_tower.conftest import TOKEN, until
 from tests.control_tower.test_documents import StoredHealth, probes
 
@@ -48,11 +49,6 @@ def listening(port: int = 0) -> Iterator[int]:
     """Accept in the kernel alone: whoever connects succeeds, and hears nothing."""
     with socket.create_server(("127.0.0.1", port), backlog=64) as listener:
         yield listener.getsockname()[1]
-
-
-def free_port() -> int:
-    with listening() as port:
-        return port
 
 
 def readiness(tower: Tower) -> tuple[int, str, list[str], list[str]]:

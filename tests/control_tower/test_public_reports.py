@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from idkmesh.health.model import Command, File, Http, Python, Refresh, Tcp
 from idkmesh.service_runtime import ServiceLimits
+from scripts.bench.benchlib.processes import free_port
 from tests.control_tower.conftest import until
-from tests.control_tower.test_health import free_port, matrix, readiness, row
+from tests.control_tower.test_health import matrix, readiness, row
 from tests.functional.health_support import matrix_text, probed
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from idkmesh.clock import SystemClock
 from idkmesh.health.model import Outcome
 from idkmesh.health.probes import DeadlineProbe, probe_for
+from scripts.bench.benchlib.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,8 +123,5 @@ def head_of(connection: socket.socket) -> bytes:
 
 
 def closed_port() -> int:
-    """Return a port that refuses: it was bound, and nobody listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-    return port
+    """Return a port that refuses. The system gives it to none of the tests beside this one."""
+    return free_port()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from scripts.bench.benchlib import stores
-from scripts.bench.benchlib.stores import Store, free_port, takes_connections
+from scripts.bench.benchlib.processes import free_port
+from scripts.bench.benchlib.stores import Store, takes_connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import stores
 from .fault_table import BACKOFF_SECONDS, GRACE_SECONDS, matrix_text
-from .processes import HOST, environment, python
+from .processes import HOST, environment, free_port, python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,7 +155,7 @@ class Kept:
 
 def rehearsed(place: Site, service: str, folder: Path, plan: tuple[Planned, ...], seconds: float) -> Kept:
     """Run a service through a plan, under a rehearsal, and return what was seen. All times are the rehearsal's."""
-    port = stores.free_port()
+    port = free_port()
     flags = [word.format(f"{each.begin:.3f}s", f"{each.end:.3f}s") for each in plan for word in each.fault.flags]
     profile = ["--grace", f"{GRACE_SECONDS}s", "--backoff", f"{BACKOFF_SECONDS}s", "--for", f"{seconds:.3f}s"]
     target = ["--matrix", str(place.matrix), "--target", f"http://{HOST}:{port}", "--output", os.devnull, "--json"]

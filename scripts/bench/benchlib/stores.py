@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .processes import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -21,13 +23,6 @@ WAIT: Final = 30.0
 
 class MissingError(RuntimeError):
     """A program is not installed; the text says which package has it."""
-
-
-def free_port() -> int:
-    """Return a port that nobody has now."""
-    with socket.create_server((HOST, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def takes_connections(port: int) -> bool:
