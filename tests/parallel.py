@@ -15,7 +15,6 @@ ROWS: Final = (
     ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py"),
     ("tests/ui/",),
     ("tests/test_cli.py",),
-    ("tests/rehearsal/test_real.py",),
     ("tests/test_bench.py",),
     ("tests/test_console.py",),
     ("tests/httpd/test_head_reader.py",),

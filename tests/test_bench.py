@@ -314,6 +314,7 @@ class TestPrograms:
         assert all(run["errors"] == 0 and run["requests"] > 0 for run in runs)
 
     @pytest.mark.skipif(not STORES, reason="PostgreSQL and Redis are missing: Debian's packages postgresql and redis")
+    @pytest.mark.alone
     def test_faults_are_done_and_measured(self, tmp_path: Path) -> None:
         """HL-8.5: a real service behind a real proxy, once: noticed, over, no restart and nothing ready in between."""
         (run,) = _bench("faults", tmp_path, "--rounds", "1", "--fault", "HTTP slower", only="serve")

@@ -20,6 +20,8 @@ from tests.functional.support import GET, PATIENCE, get, parse, read_to_end, unt
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """

@@ -24,6 +24,8 @@ from tests.rehearsal.stores import Store, free_port, postgres, redis
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.alone
+
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "idkmesh" / "schemas" / "rehearsal.json").read_text(encoding="utf-8"))
 WAIT = 60.0
