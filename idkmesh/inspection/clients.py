@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.commands import name_tokens, option
-from idkmesh.inspection.public import PLAIN_WORD, shown_host, shown_program
+from idkmesh.inspection.public import shown_host, shown_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ _HOST_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "kafkacat": ("-b",),
     "grpc_health_probe": ("-addr", "--addr"),
 }
-_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/@\s]*@)?(\[[^\]\s]*\]|[^/:?#\s]*)", re.IGNORECASE)
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/?#\s]*@)?(\[[^\]\s]*\]|[^/:?#\s]*)", re.IGNORECASE)
 _LOCAL: Final = frozenset({"", "localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "."})  # noqa: S104  compared, not bound
 _VARIABLE: Final = re.compile(r"^\$[({]?([A-Za-z_][A-Za-z0-9_ -]*)?[)}]?$|^`.*`$")
 
@@ -67,7 +67,7 @@ def asked_host(simple: Simple) -> str | None:
         return _http_host(simple)
     if simple.program in {"nc", "ncat", "telnet", "wait-for-it.sh", "wait-for-it", "cqlsh"}:
         plain = [word for word in simple.words if not word.startswith("-")]
-        return plain[0].partition(":")[0] if plain else None
+        return plain[0].rpartition("@")[2].partition(":")[0] if plain else None
     host = option(simple.words, *_HOST_OPTIONS.get(simple.program, ()))
     if simple.program in _HOST_OPTIONS:
         urls = (match for word in simple.words if (match := _URL.match(word)))
@@ -75,12 +75,15 @@ def asked_host(simple: Simple) -> str | None:
     if host is None:
         return None
     match = _URL.match(host)
-    return match[1] if match else _without_port(host.lstrip("=").removeprefix("tcp:").split(",")[0])
+    return match[1] if match else _without_port(host.rpartition("@")[2].lstrip("=").removeprefix("tcp:").split(",")[0])
 
 
 def _http_host(simple: Simple) -> str | None:
     if option(simple.words, "--unix-socket") is not None:
         return None
+    url = next((match for word in simple.words if (match := _URL.match(word))), None)
+    if url is not None:
+        return url[1]  # a word before it may be the value of an option that is not known here
     skip = False
     for word in simple.words:
         if skip or word.startswith("-"):
@@ -88,15 +91,15 @@ def _http_host(simple: Simple) -> str | None:
             joined = f"-{word[-1]}" if word.startswith("-") and not word.startswith("--") else word
             skip = not skip and (word in _CURL_VALUES or joined in _CURL_VALUES)
             continue
-        match = _URL.match(word)
-        return match[1] if match else _without_port(word.partition("/")[0])
+        return _without_port(word.partition("/")[0].rpartition("@")[2])
     return None
 
 
 _CURL_VALUES: Final = frozenset({"-o", "-w", "-H", "-m", "-X", "-u", "-d", "-O", "-T", "-t", "-b"}) | {
-    "-A", "-e", "-E",
+    "-A", "-e", "-E", "-U", "-F", "-K", "-x",
     "--output", "--write-out", "--header", "--max-time", "--request", "--user", "--data", "--connect-timeout",
     "--retry", "--retry-delay", "--cacert", "--cert", "--key", "--tries", "--post-data", "--timeout",
+    "--oauth2-bearer", "--proxy-user", "--proxy", "--pass", "--form", "--http-user", "--http-password", "--password",
 }  # fmt: skip
 """Options of curl and wget whose value is the next word. ``-O`` takes one in wget alone, before its URL."""
 
@@ -151,9 +154,12 @@ def named_dependency(command: Command, own_names: frozenset[str], *, ready: bool
 
 
 def _shown(text: str, simple: Simple) -> str:
-    """Return the name of a program or a script; in place of code, whose texts may be anything, what runs it."""
-    return (text if PLAIN_WORD.fullmatch(text) else shown_program(simple.program))[:60]
+    """Return the name of a program or a script; in place of other words, which may be anything, what is given them."""
+    script = text == simple.program or _SCRIPT.fullmatch(text)
+    return shown_program(text if script else simple.program)[:60]
 
+
+_SCRIPT: Final = re.compile(r"[\w./-]+\.(?:py|js|mjs|rb|pl|php|jar|dll|sh)")
 
 _INTERPRETERS: Final = frozenset({"python", "python3", "node", "ruby", "perl", "php", "java", "dotnet", "manage.py"})
 

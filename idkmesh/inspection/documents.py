@@ -33,10 +33,11 @@ MAX_ALIASED_NODES: Final = 200_000
 CHARACTERS_A_VALUE: Final = 8
 """A scalar weighs one value, and one more for so many characters: aliases of a long script cost what its copies do."""
 
-MAX_SHOWN_CHARACTERS: Final = 60
-
 # libyaml is several times as fast; PyYAML has it only where it was built with it.
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_QUOTED: Final = re.compile(r"'(?!<)[^']{2,}'")
+"""What a parser quotes of the text, a tag for one: a password that is not in quotes may be read as such."""
+
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,9}")
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE: Final = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
@@ -153,6 +154,7 @@ def _parse_error(text: str, error: yaml.YAMLError) -> DocumentError:
     # "context" is filled in place of "problem" by some of libyaml's errors.
     parts = [getattr(error, name, None) for name in ("context", "problem", "reason")]
     what = ", ".join(" ".join(str(part).split()) for part in parts if part) or "it does not parse"
+    what = _QUOTED.sub("what stands there", what)
     return DocumentError(place, what, template="{{" in text)
 
 
@@ -215,9 +217,9 @@ class _Composer:
     def _named(self, event: yaml.AliasEvent) -> Node:
         node = self._anchors.get(event.anchor or "")
         if node is None:
-            raise DocumentError(_place(event), f"nothing is called &{_shown(event.anchor)}")
+            raise DocumentError(_place(event), "an alias names nothing: put a text that begins with * in quotes")
         if any(node is outer for outer in self._open):
-            raise DocumentError(_place(event), f"*{_shown(event.anchor)} stands within itself")
+            raise DocumentError(_place(event), "an alias stands within what it names")
         self._aliased += self._sizes[id(node)]
         if self._aliased > MAX_ALIASED_NODES:
             raise DocumentError(_place(event), f"its aliases stand for more than {MAX_ALIASED_NODES:,} values")
@@ -258,10 +260,6 @@ class _Composer:
                 if name not in mapping.entries:
                     mapping.entries[name] = entry
                     merged.add(name)
-
-
-def _shown(anchor: str | None) -> str:
-    return (anchor or "")[:MAX_SHOWN_CHARACTERS]
 
 
 def _place(event: yaml.Event) -> Place:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LEFT_OUT: Final = "..."
 """What stands for a value."""
 
-PLAIN_WORD: Final = re.compile(r"[\w.+/\[!{}-]+")
+_PLAIN_WORD: Final = re.compile(r"[\w.+/\[!{}-]+")
 """A program, or the path of one or of a script."""
 
 _VARIABLE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
@@ -26,6 +26,10 @@ _SHORT_OPTION: Final = re.compile(r"-[A-Za-z0-9]{1,2}")
 _URL: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9+.-]*://)(?:[^/\s]*@)?(\[[^\]\s]*\]|[^/:?#\s]*)(:[0-9]+(?![^/?#]))?(.*)", re.DOTALL
 )
+
+_HOST: Final = re.compile(r"[\w.:\[\]${}()-]*")
+_PORT: Final = re.compile(r"[0-9]{1,9}|[A-Za-z0-9-]{0,15}")
+_FIGURE: Final = re.compile(r"[-+]?[0-9.]{1,12} ?(?:[a-z]{1,3}|seconds?|minutes?)?|[a-z]{1,5}")
 
 
 def shown_argument(word: str) -> str:
@@ -46,12 +50,23 @@ def shown_program(word: str) -> str:
     variable = _VARIABLE.match(word)
     if variable is not None:
         return variable[0] + LEFT_OUT
-    return word if PLAIN_WORD.fullmatch(word) else LEFT_OUT
+    return word if _PLAIN_WORD.fullmatch(word) else LEFT_OUT
 
 
 def shown_host(host: str) -> str:
-    """Return a host without what stands before it in a URL."""
-    return host.rpartition("@")[2]
+    """Return a host without what stands before it in a URL; what is no host's name is left out."""
+    bare = host.rpartition("@")[2]
+    return bare if _HOST.fullmatch(bare) else LEFT_OUT
+
+
+def shown_port(port: str) -> str:
+    """Return a port's number, or its name if it is one as IANA has them."""
+    return port if _PORT.fullmatch(port) else LEFT_OUT
+
+
+def shown_figure(text: str) -> str:
+    """Return what stands where a figure belongs, if it was plainly meant as one."""
+    return text if _FIGURE.fullmatch(text) else LEFT_OUT
 
 
 def shown_path(path: str) -> str:

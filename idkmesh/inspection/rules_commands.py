@@ -222,7 +222,7 @@ def _credential(probe: ProbeCommand) -> Iterator[Met]:
     for simple in probe.command.simple:
         told = _told_secret(simple)
         if told is not None:  # never the credential itself
-            yield Met(probe.place, f"{simple.program} is given one by {told}.")
+            yield Met(probe.place, f"{shown_program(simple.program)} is given one by {told}.")
 
 
 def _told_secret(simple: Simple) -> str | None:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
+from idkmesh.inspection.public import LEFT_OUT, shown_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -93,8 +94,12 @@ def _no_number(container: Container) -> Iterator[Met]:
             node = probe.node.at(key)
             if not node or "$" in node.text or "{{" in node.text or (node.plain and _WHOLE.fullmatch(node.text)):
                 continue
-            shown = clipped(node.text) if node.plain else f'the text "{clipped(node.text)}"'
-            yield Met(probe.where(key), f"{key} is {shown if node.kind == 'scalar' else 'a ' + node.kind}.")
+            shown = shown_figure(node.text) if node.kind == "scalar" else LEFT_OUT
+            if shown == LEFT_OUT:  # it may be what belongs elsewhere, a credential for one
+                told = "a text" if node.kind == "scalar" else f"a {node.kind}"
+            else:
+                told = shown if node.plain else f'the text "{shown}"'
+            yield Met(probe.where(key), f"{key} is {told}.")
 
 
 def _lacking(container: Container) -> Iterator[Met]:

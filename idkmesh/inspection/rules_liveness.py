@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.inspection.clients import READY_WORDS, named_dependency, store_words
 from idkmesh.inspection.commands import name_tokens
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
-from idkmesh.inspection.public import shown_argument, shown_host, shown_path
+from idkmesh.inspection.public import shown_argument, shown_host, shown_path, shown_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,8 +109,8 @@ def _said(probe: Probe) -> str:
     if probe.command is not None:
         return f"run {probe.command.text}"
     if probe.handler == "httpGet":
-        return f"GET {clipped(shown_path(probe.path))} of port {clipped(probe.port)}"
-    return f"{'ask gRPC health of' if probe.handler == 'grpc' else 'connect to'} port {clipped(probe.port)}"
+        return f"GET {clipped(shown_path(probe.path))} of port {shown_port(probe.port)}"
+    return f"{'ask gRPC health of' if probe.handler == 'grpc' else 'connect to'} port {shown_port(probe.port)}"
 
 
 def _same(container: Container, *, later: bool) -> Iterator[Met]:
@@ -233,7 +233,10 @@ def _tcp(container: Container) -> Iterator[Met]:
     probes = [probe for probe in container.probes if probe.handler == "tcpSocket" and probe.which != "startup"]
     if probes:
         names = " and ".join(probe.which for probe in probes)
-        yield Met(probes[0].where("tcpSocket"), f"{names.capitalize()}: port {probes[0].port} is open, says no more.")
+        yield Met(
+            probes[0].where("tcpSocket"),
+            f"{names.capitalize()}: port {shown_port(probes[0].port)} is open, says no more.",
+        )
 
 
 CONTAINER_CHECKS: Final[tuple[tuple[Rule, Callable[[Container], Iterator[Met]]], ...]] = (

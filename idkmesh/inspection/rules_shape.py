@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.inspection.findings import Met, Rule, Severity, clipped
+from idkmesh.inspection.public import shown_port, shown_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +108,7 @@ def _named_port(container: Container, _: Services) -> Iterator[Met]:
     for probe in container.probes:
         name = probe.port
         if name and probe.handler in {"httpGet", "tcpSocket"} and not name.isdigit():
-            yield Met(probe.where(probe.handler, "port"), f"The {probe.which} probe asks port {name[:60]}.")
+            yield Met(probe.where(probe.handler, "port"), f"The {probe.which} probe asks port {shown_port(name)}.")
 
 
 def _undeclared_port(container: Container, _: Services) -> Iterator[Met]:
@@ -116,14 +117,14 @@ def _undeclared_port(container: Container, _: Services) -> Iterator[Met]:
         port = probe.port
         if port.isdigit() and container.port_numbers and port not in container.port_numbers | seen:
             seen.add(port)
-            yield Met(probe.where(probe.handler, "port"), f"The {probe.which} probe asks port {port}.")
+            yield Met(probe.where(probe.handler, "port"), f"The {probe.which} probe asks port {shown_port(port)}.")
 
 
 def _grpc_port_name(container: Container, _: Services) -> Iterator[Met]:
     for probe in container.probes:
         node = probe.node.at("grpc", "port")
         if node and not node.text.isdigit():
-            yield Met(probe.where("grpc", "port"), f"The {probe.which} probe asks port {node.text[:60]}.")
+            yield Met(probe.where("grpc", "port"), f"The {probe.which} probe asks port {shown_port(node.text)}.")
 
 
 def _handlers(container: Container, _: Services) -> Iterator[Met]:
@@ -156,7 +157,7 @@ def _native_grpc(container: Container, _: Services) -> Iterator[Met]:
     for probe in container.probes:
         for program in probe.command.programs if probe.command is not None else ():
             if program.startswith(("grpc_health_probe", "grpc-health-probe")):
-                yield Met(probe.where("exec"), f"The {probe.which} probe runs {program[:60]}.")
+                yield Met(probe.where("exec"), f"The {probe.which} probe runs {shown_program(program)[:60]}.")
 
 
 CONTAINER_CHECKS: Final[tuple[tuple[Rule, Callable[[Container, Services], Iterator[Met]]], ...]] = (

@@ -38,8 +38,8 @@ def test_places_and_values() -> None:
     ("text", "place", "what"),
     [
         ("a: [1\nb: 2\n", Place(2, 2), ""),
-        ("a: *b\n", Place(1, 4), "nothing is called &b"),
-        ("a: &b [*b]\n", Place(1, 8), "*b stands within itself"),
+        ("a: *b\n", Place(1, 4), "an alias names nothing"),
+        ("a: &b [*b]\n", Place(1, 8), "an alias stands within what it names"),
         ("a: \x00", Place(1, 4), "control characters"),
         ("a: x\nb: \ud800", Place(2, 4), "surrogate"),
         ("[" * (MAX_DEPTH + 1), Place(1, MAX_DEPTH + 1), f"deeper than {MAX_DEPTH}"),
@@ -200,12 +200,12 @@ def test_a_long_name_is_not_repeated() -> None:
     assert max(len(finding.object) + len(finding.reason) for finding in findings) < 1000
 
 
-def test_an_error_shows_names_as_they_are_written() -> None:
-    """PB001: an anchor keeps its capitals, and a long one is cut."""
-    (finding,) = inspect_text("a: *MyAnchor\n", "a")
-    assert finding.reason == "Nothing is called &MyAnchor."
-    (finding,) = inspect_text("a: *" + "y" * 500 + "\n", "a")
-    assert len(finding.reason) < 100
+def test_an_error_quotes_nothing_that_may_be_a_password() -> None:
+    """HL-7.3, PB001: a password that begins with * is an alias to YAML, one that begins with ! a tag."""
+    (finding,) = inspect_text("a: *Open-sesame\n", "a")
+    assert finding.reason == "An alias names nothing: put a text that begins with * in quotes."
+    (finding,) = inspect_text("a: !open!sesame b\n", "a")
+    assert "open" not in finding.reason
 
 
 def test_the_label_that_tells_services_apart_is_looked_up() -> None:
