@@ -221,7 +221,8 @@ def _add_probes(commands: argparse._SubParsersAction[_Parser]) -> None:
         epilog="exit codes: 0 printed, 2 wrong usage or a bad file",
     )
     writing.add_argument("--format", choices=MANIFEST_FORMATS, required=True, help="for whom")
-    writing.add_argument("--port", type=_port, default=TOWER_PORT, help="of the probe paths (default: %(default)s)")
+    port = "where the probe paths are answered, that of --probe-listen; needed but for systemd, which asks nothing"
+    writing.add_argument("--port", type=_port, help=port)
     writing.add_argument("--host", default="127.0.0.1", help="of the probe paths, from within (default: %(default)s)")
     writing.set_defaults(command=_probes_manifest)
     for action in (running, writing):

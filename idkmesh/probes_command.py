@@ -60,8 +60,8 @@ def run_probes(file: str, *, as_json: bool) -> int:
     return code
 
 
-def print_manifest(file: str, output: str, port: int, host: str) -> int:
-    """Print the stanza of a format, and return the exit code."""
+def print_manifest(file: str, output: str, port: int | None, host: str) -> int:
+    """Print the stanza of a format, and return the exit code. ``port`` is that of the probe paths, if given."""
     matrix = _read(file)
     if matrix is None:
         return EXIT_USAGE

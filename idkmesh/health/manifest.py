@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.service_runtime import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from idkmesh.health.model import Figures, ProbeMatrix
 
 _DRAIN_MS: Final = round(1000 * next(row.default for row in SETTINGS if row.name == "drain_timeout"))
@@ -33,21 +31,29 @@ def manifest(
     matrix: ProbeMatrix,
     format: str,  # noqa: A002  what the flag is called
     *,
-    port: int,
+    port: int | None = None,
     host: str = "127.0.0.1",
     drain_ms: int = _DRAIN_MS,
 ) -> str:
-    """Return the stanza for ``format``, a key of :data:`FORMATS`, with comments; it ends with a line feed.
+    """Return the stanza for ``format``, one of :data:`FORMATS`, with comments; it ends with a line feed.
 
-    ``port`` is where the probe paths are answered. ``host`` is the address of that for who asks from within, which
+    ``port`` is where the probe paths are answered to others, that of ``--probe-listen``; every format but systemd,
+    which asks nothing, needs it. ``host`` is the address of that for who asks from within, which
     Compose does; a kubelet asks the pod's address. ``drain_ms`` is the drain timeout of the service, 5 s by default.
-    Raises :class:`ValueError`, one line, for an unknown format or a port that is none.
+    Raises :class:`ValueError`, one line, for an unknown format, without the port, or with one that is none.
     """
     if format not in FORMATS:
         raise ValueError(f"the format {format!r} is not known; write one of {', '.join(FORMATS)}")
-    if not 1 <= port <= _MAX_PORT:
+    if port is not None and not 1 <= port <= _MAX_PORT:
         raise ValueError(f"the port {port} is none; write one from 1 to {_MAX_PORT}")
-    return FORMATS[format](matrix, port, host, _stop_seconds(drain_ms))
+    if format == "systemd":
+        return _systemd(matrix, _stop_seconds(drain_ms))
+    if port is None:
+        raise ValueError(
+            f"the stanza for {format} needs --port: that of --probe-listen ADDR:PORT, where the probes are answered"
+        )
+    asking = {"kubernetes": _kubernetes, "compose": _compose}
+    return asking[format](matrix, port, host, _stop_seconds(drain_ms))
 
 
 def _kubernetes(matrix: ProbeMatrix, port: int, _host: str, stop_seconds: int) -> str:
@@ -80,7 +86,9 @@ def _compose(matrix: ProbeMatrix, port: int, host: str, stop_seconds: int) -> st
     origin = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     return f"""\
 # Compose has one health check, readiness: others wait for it with "condition: service_healthy", and Compose restarts
-# nothing for it. The timeout has {_span(_START_MS)} more than the matrix, for the start of the command itself.
+# nothing for it. What does restart unhealthy containers (Swarm, ECS, autoheal) must be given --live in place of
+# --ready, or an outage of a dependency restarts healthy processes. The image needs the command idkmesh (pip install
+# idkmesh). The timeout has {_span(_START_MS)} more than the matrix, for the start of the command itself.
 services:
   app:
     healthcheck:
@@ -93,11 +101,12 @@ services:
 """
 
 
-def _systemd(matrix: ProbeMatrix, _port: int, _host: str, stop_seconds: int) -> str:
+def _systemd(matrix: ProbeMatrix, stop_seconds: int) -> str:
     budget = matrix.watchdog
     return f"""\
 # For the unit of the service. systemd asks nothing: the service tells it READY=1, and WATCHDOG=1 while no part of it
-# is overdue. A dependency that is down restarts nothing.
+# is overdue. The commands of idkmesh do so, and programs that end in serve_until_signal; any other must (sd_notify),
+# or systemd ends it after TimeoutStartSec. A dependency that is down restarts nothing.
 [Service]
 Type=notify
 NotifyAccess=main
@@ -127,9 +136,5 @@ def _span(ms: int) -> str:
     return f"{ms}ms" if rest else f"{seconds}s"
 
 
-FORMATS: Final[dict[str, Callable[[ProbeMatrix, int, str, int], str]]] = {
-    "kubernetes": _kubernetes,
-    "compose": _compose,
-    "systemd": _systemd,
-}
-"""Each format by its name on the command line."""
+FORMATS: Final = ("kubernetes", "compose", "systemd")
+"""The formats by their names on the command line."""

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idkmesh.cli import main
 from idkmesh.health.manifest import FORMATS, manifest
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.health.model import Figures, Orchestrator, ProbeMatrix, WatchdogFigures
@@ -116,6 +117,26 @@ def test_the_stanza_for_systemd() -> None:
         "TimeoutStopSec": "30s",
         "Restart": "on-failure",
     }
+
+
+@pytest.mark.parametrize("output", ["kubernetes", "compose"])
+def test_the_port_has_no_default(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-6.3: the tower's port is on loopback alone, which no kubelet reaches: the port is asked for, and which."""
+    assert main(["probes", "manifest", "--format", output, str(EXAMPLE)]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert "needs --port: that of --probe-listen ADDR:PORT" in told.err
+    assert main(["probes", "manifest", "--format", output, "--port", "9000", str(EXAMPLE)]) == 0
+    assert "9000" in capsys.readouterr().out
+
+
+def test_stanzas_say_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-6.3, HL-1.1: who restarts the unhealthy is told to ask liveness; who notifies systemd is named."""
+    compose = manifest(MATRIX, "compose", port=9000)
+    assert "autoheal) must be given --live" in compose
+    assert "image needs the command idkmesh" in compose
+    assert main(["probes", "manifest", "--format", "systemd", str(EXAMPLE)]) == 0
+    assert "The commands of idkmesh do so, and programs that end in serve_until_signal" in capsys.readouterr().out
 
 
 @given(matrices)
