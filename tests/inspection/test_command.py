@@ -12,7 +12,7 @@ import pytest
 
 from idkmesh import inspect_command
 from idkmesh.cli import main
-from tests.inspection.support import BASE, EXAMPLES, whole
+from tests.inspection.support import BASE, EXAMPLES, ROOT, whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,6 +131,17 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     """HL-7.6: exit code 2 and one line."""
     assert main(arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_example_shows_what_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-7.1, HL-7.4: what the README and the page try is there, and has something to tell, beside a matrix more."""
+    example, matrix = (str(ROOT / "examples" / name) for name in ("cart.yaml", "probe-matrix.yaml"))
+    assert "idkmesh inspect examples/cart.yaml" in (ROOT / "README.md").read_text(encoding="utf-8")
+    told = []
+    for flags in ([], ["--matrix", matrix]):
+        assert main(["inspect", "--format", "json", *flags, example]) == 1
+        told.append({each["rule"] for each in json.loads(capsys.readouterr().out)["findings"]})
+    assert told == [{"PB103", "PB111"}, {"PB103", "PB111", "PB411"}]
 
 
 @pytest.mark.usefixtures("loader")
