@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from idkmesh import __version__, console
@@ -23,6 +24,10 @@ SERVE_PORT: Final = 8000
 LISTED_EVENTS: Final = 50
 INSPECTION_FORMATS: Final = ("text", "json", "sarif")
 MANIFEST_FORMATS: Final = ("kubernetes", "compose", "systemd")
+SCENARIOS: Final = (
+    "critical-timeout", "dependency-outage", "exhausted-startup", "flap", "noncritical-failure", "rolling-update",
+    "slow-startup", "wedged-watchdog",
+)  # fmt: skip
 PROBE_KINDS: Final = {
     "ready": "may it get traffic? (default)",
     "live": "does it make progress?",
@@ -47,9 +52,18 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401  argparse's own
         super().__init__(allow_abbrev=False, **settings)
+        self._first = ""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401  argparse's own
+        """Parse, and keep what comes first: without a command argparse looks at no flag."""
+        given = sys.argv[1:] if args is None else args
+        self._first = given[0] if given else ""
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2 and one line."""
+        if message.endswith("required: COMMAND") and self._first.startswith("-"):
+            message = f"unrecognized arguments: {self._first}"
         console.complain(f"{self.prog}: {message} ({self.prog} --help shows the usage)")
         raise SystemExit(console.EXIT_USAGE)
 
@@ -236,13 +250,12 @@ def _add_rehearse(commands: argparse._SubParsersAction[_Parser]) -> None:
         description="Start COMMAND, put a proxy before each TCP and HTTP dependency of the matrix, ask the target's "
         "/startupz, /livez and /readyz as a kubelet does, and say whether the contract of the probes holds. A time is "
         "500ms, 1.5s or 2m, counted from the start. In the target and in COMMAND, {port} is a free port.",
+        usage="%(prog)s --matrix FILE --target URL [FLAGS] -- COMMAND [ARGUMENT ...]",
         epilog="exit codes: 0 the contract held, 1 it did not, 2 wrong usage or a bad file, 3 could not tell",
     )
     parser.add_argument("--matrix", metavar="FILE", required=True, help="the probe matrix of the service")
     parser.add_argument("--target", metavar="URL", required=True, help="where the service answers, http://HOST:PORT")
-    parser.add_argument(
-        "--scenario", metavar="NAME", help="one of the packaged scenarios, in place of faults of one's own"
-    )
+    parser.add_argument("--scenario", metavar="NAME", help=f"in place of faults of one's own: {', '.join(SCENARIOS)}")
     failing = "have a dependency refuse connections; NAME=cut@ resets them, NAME=blackhole@ answers nothing"
     parser.add_argument("--fail", metavar="NAME@5s..20s", action="append", default=[], help=failing)
     slowing = "delay what a dependency answers, by twice its timeout or, with NAME=800ms@, by that"

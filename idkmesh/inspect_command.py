@@ -52,6 +52,8 @@ def inspect_files(files: Sequence[str], matrix: str | None, output: str) -> int:
 
 def _print(findings: Sequence[Finding], names: Sequence[str], output: str) -> None:
     if output == "text":
+        if not names:  # what could not be read is told already
+            return
         for line in text_report(findings, len(names)):
             console.say(console.fitted(line))
     elif output == "json":

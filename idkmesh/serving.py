@@ -291,13 +291,13 @@ class FolderHandler(SimpleHTTPRequestHandler):
 def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:
     """Return the server class and the handler class or WSGI callable that ``PATH`` or ``MODULE:ATTR`` means.
 
-    Raises :class:`CommandError` where there is none.
+    Raises :class:`CommandError` where there is none: 2 where the text is of neither form, 1 where nothing comes of it.
     """
     if os.path.isdir(target):  # noqa: PTH112  Path's own raises for a name longer than any file's
         return BoundedHTTPServer, functools.partial(FolderHandler, directory=target)
     module, colon, attribute = target.partition(":")
     if not colon or os.path.exists(target):  # noqa: PTH110  as above
-        raise CommandError(f"{target!r} is no folder, and not of the form MODULE:ATTR")
+        raise CommandError(f"{target!r} is no folder, and not of the form MODULE:ATTR", EXIT_USAGE)
     value = _attribute(_import(module), module, attribute)
     if isinstance(value, type) and issubclass(value, BaseHTTPRequestHandler):
         return BoundedHTTPServer, value

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from idkmesh import __version__
-from idkmesh.cli import main
+from idkmesh.cli import SCENARIOS, main
 from idkmesh.service_runtime import SETTINGS
 
 if TYPE_CHECKING:
@@ -154,6 +154,23 @@ def test_wrong_usage_is_one_line_and_2(arguments: tuple[str, ...]) -> None:
     code, text, errors = idkmesh(*arguments)
     assert (code, text) == (2, "")
     assert one_line(errors)
+
+
+@pytest.mark.parametrize("arguments", [("--foo",), ("events", "--foo"), ("probes", "--foo")])
+def test_an_unknown_flag_is_called_so(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Rule: what is told is what is wrong, not that a command is missing besides."""
+    assert main(arguments) == 2
+    assert "unrecognized arguments: --foo" in capsys.readouterr().err
+
+
+def test_help_of_a_rehearsal(capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-8.8: the scenarios are named, and the usage is what one types."""
+    assert main(["rehearse", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "[FLAGS] -- COMMAND [ARGUMENT ...]" in text
+    packaged = (ROOT / "idkmesh" / "rehearsal" / "scenarios").glob("*.yaml")
+    assert tuple(sorted(file.stem for file in packaged)) == SCENARIOS
+    assert ", ".join(SCENARIOS) in text.replace("- ", "-")
 
 
 @pytest.mark.parametrize("command", [("control-tower",), ("serve", ".")])
@@ -731,9 +748,9 @@ def test_serve_limits(folder: Path) -> None:
     ],
 )
 def test_serve_without_a_target(folder: Path, target: str, told: str) -> None:
-    """One line, exit code 1; a module's own error is shown with its place."""
+    """CT-9.6: one line; 2 for what is no target, 1 for a module's own error, which is shown with its place."""
     code, text, errors = idkmesh("serve", target, "--port=0", cwd=folder)
-    assert (code, text) == (1, "")
+    assert (code, text) == (2 if told == "no folder" else 1, "")
     assert one_line(errors)
     assert told in errors
 

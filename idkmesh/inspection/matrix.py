@@ -39,7 +39,7 @@ def read_matrix(text: str, source: str, document: Node) -> Placed:
 def _sentence(text: str) -> str:
     """Begin with a capital, unless the text begins with a key of the file."""
     begun = text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"
-    return f"{begun}."
+    return begun if begun.endswith("?") else f"{begun}."
 
 
 def _positions(document: Node) -> Iterator[tuple[tuple[str | int, ...], Place]]:

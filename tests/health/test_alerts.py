@@ -80,8 +80,8 @@ def test_each_alert_says_what_to_do(name: str) -> None:
     """HL-5.7: a severity, a summary, a description, and a part of the runbook that is there."""
     rule = alerts()[name]
     assert rule["labels"]["severity"] in {"critical", "warning"}
-    assert rule["annotations"].keys() == {"summary", "description", "runbook"}
-    page, _, anchor = rule["annotations"]["runbook"].partition("#")
+    assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
+    page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
     assert ROOT / page == RUNBOOK
     headings = re.findall(r"^## (.+)$", RUNBOOK.read_text(encoding="utf-8"), re.MULTILINE)
     assert name in headings

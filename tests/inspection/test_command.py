@@ -99,6 +99,19 @@ def test_unreadable_files_are_a_line_each_and_the_others_are_judged(
     assert "PB103" in told.out
 
 
+def test_no_file_no_report(capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-7.5: where nothing could be read, nothing is counted."""
+    assert main(["inspect", "none.yaml"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_question_ends_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-7.3: a mend that asks is one sentence."""
+    (tmp_path / "typo.yaml").write_text(BASE.replace("success_threshold", "sucess_threshold"), encoding="utf-8")
+    assert main(["inspect", "typo.yaml"]) == 1
+    assert capsys.readouterr().out.splitlines()[3].endswith("Did you mean success_threshold?")
+
+
 def test_long_files_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """HL-7.7: a file beyond the bound is not read to its end."""
     monkeypatch.setattr(inspect_command, "_MAX_BYTES", 100)
