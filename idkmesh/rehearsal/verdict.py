@@ -106,13 +106,18 @@ def _reached_check(name: str) -> Check:
 
 def _outage_check(restarted: tuple[Restart, ...]) -> Check:
     bad = [restart for restart in restarted if restart.in_outage]
-    said = f"{len(bad)} restarts while dependencies alone were down" + (f": {_told(bad)}" if bad else "")
+    said = f"{_count(len(bad), 'restart')} while dependencies alone were down" + (f": {_told(bad)}" if bad else "")
     return Check("no-restart-in-dependency-outage", not bad, said)
 
 
 def _restart_check(restarted: tuple[Restart, ...]) -> Check:
     bad = [restart for restart in restarted if not restart.wedged and not restart.in_outage]
-    return Check("no-restart-without-cause", not bad, f"{len(bad)} other restarts" + (f": {_told(bad)}" if bad else ""))
+    said = _count(len(bad), "other restart") + (f": {_told(bad)}" if bad else "")
+    return Check("no-restart-without-cause", not bad, said)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _told(bad: list[Restart]) -> str:
@@ -187,7 +192,7 @@ def _expectation_checks(
     if expected is not None:
         causes = {restart.cause for restart in restarted} - {expected.cause}
         right = len(restarted) == expected.restarts and not causes
-        said = f"{len(restarted)} restarts, {expected.restarts} expected"
+        said = f"{_count(len(restarted), 'restart')}, {expected.restarts} expected"
         yield Check("expected-restarts", right, said + (f", of {expected.cause}" if expected.restarts else ""))
         spans = served(record.entries, record.end)
         if expected.leaves_rotation is not None:

@@ -123,6 +123,31 @@ def test_liveness_that_looks_at_a_database_is_found() -> None:
     assert any(line.startswith("no-restart-in-dependency-outage") for line in broken(document))
 
 
+DEAF = """
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+@pytest.mark.slow
+def test_a_service_that_reads_nothing_of_a_rehearsal(tmp_path: Path) -> None:
+    """HL-8.7: one that goes to its database past the proxy is not blamed: exit 3, and what to look at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        database = listener.getsockname()[1]
+        (tmp_path / "m.yaml").write_text(MATRIX.format(database=database, cache=database), encoding="utf-8")
+        argv = command(tmp_path / "m.yaml", "--fail", "orders-db@3s..5s", "--for", "6s")
+        place = argv.index("--") + 1
+        document = finished(started([*argv[:place], sys.executable, "-c", DEAF, argv[place + 2]]))
+    assert (document["exit_code"], broken(document)) == (3, [])
+    (said,) = (check["said"] for check in document["checks"] if check["rule"] == "reached")
+    assert said.endswith("does the service read IDKMESH_MATRIX or IDKMESH_DEP_ORDERS_DB?")
+
+
 @pytest.mark.slow
 def test_a_database_that_really_stops(matrix: Path, stores: tuple[Store, Store]) -> None:
     """HL-8.1: a store that is stopped is refused by its proxy too; the instance leaves and comes back, unrestarted."""

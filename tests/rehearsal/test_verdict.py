@@ -119,6 +119,13 @@ def test_a_service_that_goes_past_the_proxy() -> None:
     assert "reached" not in {check.rule for check in judge(plan(), never_in).checks}
 
 
+def test_one_restart_is_told_as_one() -> None:
+    """HL-8.6: what is counted is a sentence."""
+    judgement = judged([*UP, *restart(10, "liveness")], OUTAGE)
+    (check,) = (check for check in judgement.checks if check.rule == "no-restart-without-cause")
+    assert check.said.startswith("1 other restart: ")
+
+
 @pytest.mark.parametrize("cause", ["liveness", "startup"])
 @pytest.mark.parametrize("at", [30.0, 70.0])
 def test_a_restart_in_an_outage(cause: str, at: float) -> None:
