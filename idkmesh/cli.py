@@ -162,7 +162,9 @@ def _add_inspect(commands: argparse._SubParsersAction[_Parser]) -> None:
         epilog="exit codes: 0 no errors, 1 errors found, 2 wrong usage or a FILE cannot be read, 3 a FILE of which "
         "nothing can be told: a template, or of no kind that is known",
     )
-    parser.add_argument("files", metavar="FILE", nargs="+", help="a YAML file; - is standard input")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("files", metavar="FILE", nargs="*", default=[], help="a YAML file; - is standard input")
+    what.add_argument("--explain", metavar="RULE", help="say what a rule is about, PB303 for example, and read no file")
     parser.add_argument("--format", choices=INSPECTION_FORMATS, default="text", help="default: %(default)s")
     parser.add_argument("--matrix", metavar="FILE", help="hold the manifests against this probe matrix")
     parser.set_defaults(command=_inspect)
@@ -377,6 +379,10 @@ def _inspect_request(arguments: argparse.Namespace) -> int:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
+    if arguments.explain is not None:
+        from idkmesh.inspect_command import explain
+
+        return explain(arguments.explain)
     from idkmesh.commands import inspect_files
 
     return inspect_files(arguments.files, arguments.matrix, arguments.format)

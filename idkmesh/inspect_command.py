@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh import __version__, console
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
+from idkmesh.inspection.catalogue import RULES
 from idkmesh.inspection.documents import MAX_CHARACTERS, read_documents
-from idkmesh.inspection.findings import Severity
+from idkmesh.inspection.findings import PAGE, Severity
 from idkmesh.inspection.inspect import BAD_FILE, NO_ANSWER, Source, inspect_sources
 from idkmesh.inspection.matrix import KIND, MatrixRefused, read_matrix
 from idkmesh.inspection.report_json import json_report
 from idkmesh.inspection.report_sarif import sarif_report
-from idkmesh.inspection.report_text import text_report
+from idkmesh.inspection.report_text import explained, text_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,16 @@ def inspect_files(files: Sequence[str], matrix: str | None, output: str) -> int:
     if any(finding.severity is Severity.ERROR for finding in findings):
         return EXIT_FAILED
     return EXIT_UNKNOWN if any(finding.rule.id in NO_ANSWER for finding in findings) else 0
+
+
+def explain(rule_id: str) -> int:
+    """Print what a rule is about, and return the exit code. Raises :class:`CommandError` for one that there is not."""
+    rule = RULES.get(rule_id.upper())
+    if rule is None:
+        raise CommandError(f"{rule_id} is no rule: {PAGE} has them all, PB101 for example", EXIT_USAGE)
+    for line in explained(rule):
+        console.say(line)
+    return 0
 
 
 def _print(findings: Sequence[Finding], names: Sequence[str], output: str) -> None:

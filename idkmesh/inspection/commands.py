@@ -65,6 +65,12 @@ class Command:
         return bool(stripped) and "\n" not in stripped and bool(_PLAIN_SCRIPT.fullmatch(stripped))
 
     @property
+    def assigned(self) -> tuple[str, ...]:
+        """Return the names of the variables that a script sets before its first program: ``A=1 program``."""
+        words = itertools.takewhile(_ASSIGNMENT.match, _tokens((self.script or "")[:MAX_SCRIPT_CHARACTERS]))
+        return tuple(word.partition("=")[0][:60] for word in words)
+
+    @property
     def text(self) -> str:
         """Return the command in one short line, without the values in it: any of them may be a credential (HL-7.3)."""
         words = self.argv if self.script is None else _tokens(self.script[:MAX_SCRIPT_CHARACTERS])

@@ -6,6 +6,9 @@ import enum
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+PAGE: Final = "docs/reference/inspection.md"
+"""Where all rules are explained, relative to the repository."""
+
 MAX_NAME_CHARACTERS: Final = 100
 """Of a name that is shown. One of Kubernetes has 253 at the most, and nearly all have fewer than this."""
 
@@ -44,7 +47,7 @@ class Rule:
     @property
     def anchor(self) -> str:
         """Where the rule's documentation stands, relative to the repository."""
-        return f"docs/reference/inspection.md#{self.id.lower()}"
+        return f"{PAGE}#{self.id.lower()}"
 
 
 @dataclass(frozen=True, slots=True)

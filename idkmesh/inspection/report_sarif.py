@@ -44,7 +44,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "id": rule.id,
         "shortDescription": {"text": f"{rule.title}."},
         "fullDescription": {"text": rule.why},
-        "help": {"text": rule.mend},
+        "help": {"text": f"{rule.mend} See {rule.anchor}, or idkmesh inspect --explain {rule.id}."},
         "defaultConfiguration": {"level": rule.severity.value},
     }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from idkmesh.inspection.findings import Severity
+from idkmesh.inspection.findings import PAGE, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from idkmesh.inspection.findings import Finding
+    from idkmesh.inspection.findings import Finding, Rule
 
 
 def text_report(findings: Sequence[Finding], files: int) -> Iterator[str]:
@@ -27,7 +27,17 @@ def text_report(findings: Sequence[Finding], files: int) -> Iterator[str]:
                 yield f"    {place} {finding.severity.value} {finding.rule.id}: {finding.rule.title}. {finding.reason}"
                 yield f"      {finding.mend}"
         yield ""
+    if findings:
+        yield f"What a rule is about, for example: idkmesh inspect --explain {findings[0].rule.id}, or {PAGE}"
     yield summary(findings, files)
+
+
+def explained(rule: Rule) -> Iterator[str]:
+    """Give the lines that explain one rule: what it says, what goes wrong otherwise, what to do, and its page."""
+    yield f"{rule.id} ({rule.severity.value}): {rule.title}"
+    yield f"Why: {rule.why}"
+    yield f"What to do: {rule.mend}"
+    yield f"An example before and after: {rule.anchor}"
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:

@@ -183,7 +183,12 @@ def _fails(word: str) -> bool:
 
 def _needless_shell(probe: ProbeCommand) -> Iterator[Met]:
     if probe.command.needs_no_shell:
-        yield Met(probe.place, f"{probe.command.text} is one plain command.")
+        names = probe.command.assigned
+        mend = None
+        if names:  # a list has no place for an assignment
+            told = ", ".join(names[:3])
+            mend = f"Set {told} in the container's environment, and give the program and its arguments as a list."
+        yield Met(probe.place, f"{probe.command.text} is one plain command.", mend)
 
 
 _DECIDING: Final = frozenset({"grep", "egrep", "fgrep", "awk", "jq", "test", "[", "[[", "python", "python3", "xargs"})

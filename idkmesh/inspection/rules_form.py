@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -82,10 +83,20 @@ def _unknown(probe: Probe, path: tuple[str, ...], known: tuple[str, ...]) -> Ite
             continue
         where = f"{path[0]} of the {probe.which} probe" if path else f"the {probe.which} probe"
         told = _MEANT.get(key.lower()) or next((name for name in known if name.lower() == key.lower()), None)
-        mend = f"Write {told}." if told else None
+        mend = f"Write {told}." if told else _guessed(key, known)
         if path and key in _PROBE_KEYS:
             mend = f"Move it out of {path[0]}."
         yield Met(probe.where(*path, key), f"{where[0].upper()}{where[1:]} has {clipped(key)}.", mend)
+
+
+def _guessed(key: str, known: tuple[str, ...]) -> str | None:
+    near = [name for name in known if abs(len(name) - len(key)) <= _TYPO and name[0] == key[:1].lower()]
+    found = difflib.get_close_matches(key, near, n=1, cutoff=0.8)
+    return f"Did you mean {found[0]}?" if found else None
+
+
+_TYPO: Final = 2
+"""Letters that a slip adds or loses. Few names are compared then, however many keys a hostile file has."""
 
 
 def _no_number(container: Container) -> Iterator[Met]:

@@ -99,6 +99,17 @@ def test_unreadable_files_are_a_line_each_and_the_others_are_judged(
     assert "PB103" in told.out
 
 
+def test_a_rule_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """HL-7.5: what it says, why, what to do and where more stands; one that there is not is wrong usage."""
+    assert main(["inspect", "--explain", "pb303"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "PB303 (note): A shell that is not needed"
+    assert [line.partition(":")[0] for line in lines[1:]] == ["Why", "What to do", "An example before and after"]
+    assert lines[-1].endswith("docs/reference/inspection.md#pb303")
+    assert main(["inspect", "--explain", "PB999"]) == 2
+    assert main(["inspect", "--explain", "PB303", "good.yaml"]) == 2
+
+
 def test_no_file_no_report(capsys: pytest.CaptureFixture[str]) -> None:
     """HL-7.5: where nothing could be read, nothing is counted."""
     assert main(["inspect", "none.yaml"]) == 2

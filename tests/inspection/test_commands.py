@@ -201,6 +201,22 @@ def test_a_credential_is_never_repeated() -> None:
     assert told == ["redis-cli is given one by -a."]
 
 
+def test_an_assignment_needs_the_environment() -> None:
+    """PB303: a list has no place for PGPASSWORD=x, so the mend says where that goes; its value is not told."""
+    (check,) = (check for rule, check in COMMAND_CHECKS if rule.id == "PB303")
+    place = Place(1, 1)
+
+    def mends(script: str) -> list[str | None]:
+        command = from_script(script)
+        probe = ProbeCommand(command=command, place=place, timeout=1, timeout_place=place, by_kubelet=False)
+        return [each.mend for each in check(probe)]
+
+    (mend,) = mends("PGPASSWORD=sesame PGUSER=app psql -c 'SELECT 1'")
+    assert mend is not None
+    assert mend.startswith("Set PGPASSWORD, PGUSER in the container's environment")
+    assert mends("psql -v a=b") == [None]
+
+
 def test_argv_needs_no_shell() -> None:
     """PB303: a list without a shell is what is wanted."""
     assert not from_argv(["/check", "a b"]).needs_no_shell

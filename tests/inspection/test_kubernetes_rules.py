@@ -307,3 +307,19 @@ def test_when_liveness_acts_is_a_span() -> None:
     text = "image: 'cassandra:4'\nlivenessProbe: {grpc: {port: 1}, initialDelaySeconds: 15}\n"
     (finding,) = [each for each in inspected("container", text)[0] if each.rule.id == "PB115"]
     assert "35 to 45 s after its start" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("key", "mend"),
+    [
+        ("periodSecond", "Did you mean periodSeconds?"),
+        ("failureTreshold", "Did you mean failureThreshold?"),
+        ("periodseconds", "Write periodSeconds."),
+        ("sucessThreshold", "Did you mean successThreshold?"),
+        ("nothingLikeIt", "Write the key as Kubernetes calls it, at its place."),
+    ],
+)
+def test_a_key_that_is_nearly_right(key: str, mend: str) -> None:
+    """PB134: a slip of the pen is told with the key that was meant."""
+    findings, _ = inspected("container", f"readinessProbe:\n  httpGet: {{path: /, port: 8080}}\n  {key}: 5\n")
+    assert [each.mend for each in findings if each.rule.id == "PB134"] == [mend]

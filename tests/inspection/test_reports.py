@@ -43,6 +43,7 @@ def test_text() -> None:
         "    12:9 warning PB101: Liveness asks the same as readiness. /health/db names db.",
         "      Ask in readiness.",
         "",
+        "What a rule is about, for example: idkmesh inspect --explain PB103, or docs/reference/inspection.md",
         "3 findings in 3 files: 1 error, 1 warning, 1 note",
     ]
     assert list(text_report([], 1)) == ["0 findings in 1 file: 0 errors, 0 warnings, 0 notes"]
@@ -153,6 +154,7 @@ def test_sarif(findings: list[Finding]) -> None:
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == list(RULES)
+    assert all(f"inspection.md#{rule['id'].lower()}" in rule["help"]["text"] for rule in rules)
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [each.rule.id for each in findings]
 
 
