@@ -56,8 +56,8 @@ TOO_MUCH: Final = Rule(
     id="PB404",
     severity=Severity.WARNING,
     title="The probes do not fit their intervals",
-    why=f"At most {CONCURRENCY} probes run at once. In an outage each takes its whole timeout, so that the "
-    "others come late, and their results expire.",
+    why=f"At most {CONCURRENCY} probes run at once, and at most {noncritical_places(CONCURRENCY)} noncritical ones. In an "
+    "outage each takes its whole timeout, so that the others come late, and their results expire.",
     mend="Lower timeout_ms, or raise interval_ms.",
 )
 WATCHDOG_SLOW: Final = Rule(
@@ -163,9 +163,14 @@ def _on_request(placed: Placed) -> Iterator[Met]:
 
 
 def _too_much(placed: Placed) -> Iterator[Met]:
-    busy = sum(row.timeout_ms / row.interval_ms for _, row in placed.rows() if row.interval_ms > 0)
+    rows = [row for _, row in placed.rows() if row.interval_ms > 0]
+    busy = sum(row.timeout_ms / row.interval_ms for row in rows)
+    noncritical = sum(row.timeout_ms / row.interval_ms for row in rows if not row.critical)
     if busy > CONCURRENCY:
         reason = f"With every dependency down {busy:.1f} probes would have to run at once."
+        yield Met(placed.where("dependencies"), reason)
+    elif noncritical > noncritical_places(CONCURRENCY):
+        reason = f"With every noncritical dependency down {noncritical:.1f} of their probes would have to run at once."
         yield Met(placed.where("dependencies"), reason)
 
 

@@ -60,6 +60,15 @@ def test_near_miss(rule_id: str, row: dict[str, Any]) -> None:
     assert met(rule_id, **row) == []
 
 
+@pytest.mark.parametrize(("critical", "count", "met"), [(False, 12, False), (False, 13, True), (True, 13, False)])
+def test_places_of_noncritical_probes(critical: bool, count: int, met: bool) -> None:
+    """PB404, HL-4.4: noncritical probes have 12 of 16 places."""
+    row = dataclasses.replace(ROW, critical=critical, timeout_ms=900, interval_ms=900)
+    rows = tuple(dataclasses.replace(row, name=f"a{number}") for number in range(count))
+    (check,) = (check for rule, check in MATRIX_CHECKS if rule.id == "PB404")
+    assert bool(list(check(Placed(dataclasses.replace(MATRIX, dependencies=rows), {})))) is met
+
+
 def test_place_is_the_nearest_that_is_known() -> None:
     """Rule: a key that is left out is told of where it would stand, else at the beginning of the file."""
     placed = Placed(MATRIX, {("watchdog",): Place(3, 1)})
