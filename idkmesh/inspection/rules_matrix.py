@@ -14,6 +14,7 @@ from idkmesh.health.rounds import CONCURRENCY, noncritical_places
 from idkmesh.inspection.clients import DEPENDENCY_WORDS, STORES, store_of
 from idkmesh.inspection.commands import from_argv, name_tokens
 from idkmesh.inspection.findings import Met, Place, Rule, Severity
+from idkmesh.inspection.public import shown_host
 from idkmesh.inspection.rules_commands import ProbeCommand
 from idkmesh.inspection.rules_timing import PAUSE_SECONDS
 
@@ -56,8 +57,8 @@ TOO_MUCH: Final = Rule(
     id="PB404",
     severity=Severity.WARNING,
     title="The probes do not fit their intervals",
-    why=f"At most {CONCURRENCY} probes run at once, and at most {noncritical_places(CONCURRENCY)} noncritical ones. In an "
-    "outage each takes its whole timeout, so that the others come late, and their results expire.",
+    why=f"At most {CONCURRENCY} probes run at once, and at most {noncritical_places(CONCURRENCY)} noncritical ones. "
+    "In an outage each takes its whole timeout, so that the others come late, and their results expire.",
     mend="Lower timeout_ms, or raise interval_ms.",
 )
 WATCHDOG_SLOW: Final = Rule(
@@ -122,6 +123,23 @@ STARTUP_SHORT: Final = Rule(
     "than the orchestrator waits: it kills a healthy process for an outage, and the next one after it.",
     mend="Give startup a larger period_ms x failure_threshold, or name fewer dependencies, or lower timeout_ms.",
 )
+BARE_CONNECT: Final = Rule(
+    id="PB413",
+    severity=Severity.NOTE,
+    title="A critical database is asked whether its port is open",
+    why="The kernel accepts connections for a program that hangs or is paused. A probe that only connects finds it ok, "
+    "and the instance stays ready and fails its requests.",
+    mend="Ask it by a client, in a command probe.",
+)
+_CLIENTS: Final[Mapping[int, tuple[str, tuple[str, ...]]]] = {
+    5432: ("PostgreSQL", ("pg_isready", "-h", "HOST")),
+    3306: ("MySQL", ("mysqladmin", "-h", "HOST", "ping")),
+    6379: ("Redis", ("redis-cli", "-h", "HOST", "-e", "ping")),
+    27017: ("MongoDB", ("mongosh", "--host", "HOST", "--quiet", "--eval", "db.hello().ok")),
+    1433: ("SQL Server", ("sqlcmd", "-S", "HOST", "-Q", "SELECT 1")),
+    9042: ("Cassandra", ("cqlsh", "HOST", "-e", "SHOW VERSION")),
+}
+"""By its usual port a store, and a client that has it answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +242,16 @@ def _startup_short(placed: Placed) -> Iterator[Met]:
         yield Met(placed.where("orchestrator", "startup"), reason)
 
 
+def _bare_connect(placed: Placed) -> Iterator[Met]:
+    for number, row in placed.rows():
+        if row.critical and isinstance(row.probe, Tcp) and row.probe.port in _CLIENTS:
+            store, words = _CLIENTS[row.probe.port]
+            argv = ", ".join(shown_host(row.probe.host) if word == "HOST" else word for word in words)
+            mend = f"Ask it by a client: command: {{argv: [{argv}]}}. (A rehearsal can fail tcp and http probes alone.)"
+            reason = f"{row.name}: port {row.probe.port} is open while {store} is paused, too."
+            yield Met(placed.where("dependencies", number, "probe"), reason, mend)
+
+
 MATRIX_CHECKS: Final[tuple[tuple[Rule, Callable[[Placed], Iterator[Met]]], ...]] = (
     (HIDES, _hides),
     (ON_REQUEST, _on_request),
@@ -234,6 +262,7 @@ MATRIX_CHECKS: Final[tuple[tuple[Rule, Callable[[Placed], Iterator[Met]]], ...]]
     (LIVENESS_HASTY, _liveness_hasty),
     (FLAPS, _flaps),
     (STARTUP_SHORT, _startup_short),
+    (BARE_CONNECT, _bare_connect),
 )
 
 

@@ -32,6 +32,8 @@ def met(rule_id: str, **row: Any) -> list[Place]:
         ("PB403", {"refresh": Refresh.REQUEST, "cache_ms": 60_000}),
         ("PB406", {"interval_ms": 6000}),
         ("PB409", {"success_threshold": 1}),
+        ("PB413", {}),
+        ("PB413", {"probe": Tcp(host="cache", port=6379)}),
     ],
 )
 def test_met(rule_id: str, row: dict[str, Any]) -> None:
@@ -53,6 +55,9 @@ def test_met(rule_id: str, row: dict[str, Any]) -> None:
         ("PB407", {}),
         ("PB408", {}),
         ("PB409", {"success_threshold": 1, "interval_ms": 5000}),
+        ("PB413", {"critical": False}),
+        ("PB413", {"probe": Tcp(host="orders", port=8080)}),
+        ("PB413", {"probe": Command(argv=("pg_isready",))}),
     ],
 )
 def test_near_miss(rule_id: str, row: dict[str, Any]) -> None:
