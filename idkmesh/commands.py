@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from idkmesh import console
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.events.retention import RETENTION_SETTINGS, Retention
+from idkmesh.health.model import MATRIX_VARIABLE
 from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
 STORE_VARIABLE: Final = "IDKMESH_STORE"
-MATRIX_VARIABLE: Final = "IDKMESH_MATRIX"
 PROBE_LISTEN_VARIABLE: Final = "IDKMESH_PROBE_LISTEN"
 
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Za-z:.%]{2,}\]|[^:\[\]\s]+):([0-9]{1,5})")

@@ -17,6 +17,7 @@ from idkmesh import console
 from idkmesh.console import EXIT_USAGE, CommandError
 from idkmesh.health.findings import MatrixError
 from idkmesh.health.matrix_file import read_matrix
+from idkmesh.health.model import MATRIX_VARIABLE
 from idkmesh.rehearsal import faults as parsing
 from idkmesh.rehearsal.faults import Fault, FaultError, How, parse_seconds, resolved
 from idkmesh.rehearsal.orchestrator import Kind, Settings
@@ -24,7 +25,7 @@ from idkmesh.rehearsal.plan import PORT_FIELD, Plan
 from idkmesh.rehearsal.prober import ask
 from idkmesh.rehearsal.proxy import Proxies
 from idkmesh.rehearsal.report import json_report, text_report
-from idkmesh.rehearsal.reroute import MATRIX_VARIABLE, rerouted_matrix, upstreams, variables
+from idkmesh.rehearsal.reroute import rerouted_matrix, upstreams, variables
 from idkmesh.rehearsal.run import CannotStartError, Rehearsal, RehearsalInterruptedError
 from idkmesh.rehearsal.scenario import faults_of, packaged, watched_seconds
 from idkmesh.rehearsal.verdict import judge

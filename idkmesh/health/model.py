@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from idkmesh.clock import Clock
+
+MATRIX_VARIABLE: Final = "IDKMESH_MATRIX"
+"""The environment variable that names the file of a service's matrix; empty is not given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +171,14 @@ class ProbeMatrix:
         from idkmesh.health.matrix_file import read_matrix  # noqa: PLC0415  it makes these values, and needs them first
 
         return read_matrix(os.fspath(path))
+
+    @classmethod
+    def from_environment(cls, default: str | os.PathLike[str]) -> ProbeMatrix:
+        """Read the file that ``IDKMESH_MATRIX`` names, else the ``default``, and raise as :meth:`load` does (HL-6.1).
+
+        So one program takes its own matrix, that of a place it is deployed to, or that of a rehearsal (HL-8.1).
+        """
+        return cls.load(os.environ.get(MATRIX_VARIABLE) or default)
 
 
 class Outcome(enum.Enum):

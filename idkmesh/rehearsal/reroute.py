@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from idkmesh.health.model import ProbeMatrix
 
 PREFIX: Final = "IDKMESH_DEP_"
-MATRIX_VARIABLE: Final = "IDKMESH_MATRIX"
 LOOPBACK: Final = "127.0.0.1"
 
 

@@ -6,10 +6,11 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from idkmesh.health.model import MATRIX_VARIABLE
 from idkmesh.rehearsal.bounds import ALLOWANCE_SECONDS, soonest_restart
 from idkmesh.rehearsal.faults import How
 from idkmesh.rehearsal.measure import measured, restarts
-from idkmesh.rehearsal.reroute import MATRIX_VARIABLE, variable
+from idkmesh.rehearsal.reroute import variable
 from idkmesh.rehearsal.timeline import What, out_of_rotation, served
 
 if TYPE_CHECKING:

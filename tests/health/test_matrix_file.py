@@ -653,3 +653,27 @@ def test_work_is_linear(build: Callable[[int], str]) -> None:
     while len(ratios) < 3 and (not ratios or ratios[-1] > 24):  # a busy machine gets another chance
         ratios.append(seconds(large) / max(seconds(small), 0.001))
     assert min(ratios) <= 24
+
+
+# --- which file ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("named", "read"), [("other.yaml", "other"), ("", "own"), (None, "own")])
+def test_the_environment_names_the_file(
+    named: str | None, read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HL-6.1, HL-8.1: `IDKMESH_MATRIX` wins over the program's own file, unless it is unset or empty."""
+    for name in ("own", "other"):
+        (tmp_path / f"{name}.yaml").write_text(matrix_text(name=name), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("IDKMESH_MATRIX", raising=False)
+    if named is not None:
+        monkeypatch.setenv("IDKMESH_MATRIX", named)
+    assert [row.name for row in ProbeMatrix.from_environment("own.yaml").dependencies] == [read]
+
+
+def test_a_file_of_the_environment_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HL-3.2, HL-6.1: it is refused by its name; the program's own is not taken in its place."""
+    monkeypatch.setenv("IDKMESH_MATRIX", "nowhere.yaml")
+    with pytest.raises(MatrixError, match=r"^nowhere\.yaml:1:1: cannot be read"):
+        ProbeMatrix.from_environment(EXAMPLE)
