@@ -56,6 +56,8 @@ class Ledger:
         self._records: dict[str, Record] = {}
         self._on_request: tuple[str, ...] = ()
         self._changes: list[Change] = []
+        self._period = 0.0
+        """Between two questions for readiness, in seconds, as the matrix declares it."""
         self._began = moment.now
         self._unjudged = self._unshown = True
         self._valid_until = NEVER
@@ -78,6 +80,10 @@ class Ledger:
     def next_instant(self) -> float:
         """When a verdict may expire, in monotonic seconds: never later than the first of them does."""
         return self._valid_until
+
+    def ask_after(self, name: str) -> float:
+        """Return when asking for a dependency would start a run, in monotonic seconds (HL-4.6)."""
+        return ask_after(self._records[name], self._period)
 
     # --- what is known --------------------------------------------------------------------------------------------
 
@@ -172,7 +178,7 @@ class Ledger:
                 started=started,
                 readiness=readiness,
                 valid_until=self._valid_until,
-                ask_after=min((ask_after(self._records[name]) for name in self._on_request), default=NEVER),
+                ask_after=min(map(self.ask_after, self._on_request), default=NEVER),
                 critical_down=is_critical_down(self._records.values()) if self._unjudged else before.critical_down,
                 stuck=stuck,
                 stuck_total=self._stuck_total,
@@ -184,6 +190,7 @@ class Ledger:
 
     def _take(self, matrix: ProbeMatrix, probes: Mapping[str, Probe], moment: Moment) -> tuple[str, ...]:
         before, self._records = self._records, {}
+        self._period = matrix.orchestrator.readiness.period_ms / 1000
         fresh: list[str] = []
         for dependency in matrix.dependencies:
             name = dependency.name

@@ -102,13 +102,14 @@ def _judge_relations(values: dict[str, Any], root: Mapping, findings: Findings) 
             what = f"{name} has a timeout_ms of {figures['timeout_ms']}, over its period_ms of {figures['period_ms']}"
             mend = f"write at most {figures['period_ms']}, or a longer period"
             findings.add(_at(node, "timeout_ms").mark, Rule.TIMEOUT_PERIOD, what, mend)
-    limit = orchestrator.get("readiness", {}).get("timeout_ms")
+    readiness = orchestrator.get("readiness", {})
     first: dict[str, int] = {}
     rows = cast("Sequence", _at(root, "dependencies")).items if "dependencies" in values else []
     for row, node in zip(values.get("dependencies", ()), rows, strict=False):  # rows beyond the bound have no values
         if row is not None:
             _judge_name(row, node, first, findings)
-            _judge_timing(row, node, limit, findings)
+            _judge_timing(row, node, readiness.get("timeout_ms"), findings)
+            _judge_cache(row, node, readiness.get("period_ms"), findings)
             _judge_probe(row.get("probe", {}), _at(node, "probe"), findings)
 
 
@@ -129,25 +130,41 @@ def _judge_name(row: dict[str, Any], node: Node, first: dict[str, int], findings
 
 def _judge_timing(row: dict[str, Any], node: Node, limit: int | None, findings: Findings) -> None:
     """Refuse what cannot come about. ``limit`` is the orchestrator's timeout of readiness, None if it is not known."""
-    timeout, interval, cache = (row.get(name) for name in ("timeout_ms", "interval_ms", "cache_ms"))
+    timeout, interval = row.get("timeout_ms"), row.get("interval_ms")
     if timeout is not None and limit is not None and timeout >= limit:
         what = f"timeout_ms {timeout} is not below the orchestrator's timeout_ms of readiness, {limit}"
         mend = f"write less than {limit}, or give readiness longer"
         findings.add(_at(node, "timeout_ms").mark, Rule.TIMEOUT_READINESS, what, mend)
-    if timeout is not None and interval is not None:
-        if timeout > interval:
-            what = f"timeout_ms {timeout} is over interval_ms {interval}, so a run would meet the next"
-            findings.add(_at(node, "timeout_ms").mark, Rule.TIMEOUT_INTERVAL, what, f"write at most {interval}")
-        by_schedule = row.get("refresh", "schedule" if _at(node, "refresh") is node else None) == "schedule"
-        if cache is not None and cache < interval + timeout and by_schedule:
-            what = f"cache_ms {cache} ends before the next result: interval_ms {interval} and timeout_ms {timeout}"
-            mend = f"write at least {interval + timeout}, or refresh: request"
-            findings.add(_at(node, "cache_ms").mark, Rule.CACHE, what, mend)
+    if timeout is not None and interval is not None and timeout > interval:
+        what = f"timeout_ms {timeout} is over interval_ms {interval}, so a run would meet the next"
+        findings.add(_at(node, "timeout_ms").mark, Rule.TIMEOUT_INTERVAL, what, f"write at most {interval}")
     threshold = row.get("failure_threshold", 1)
     if row.get("critical") and threshold > 1:
         what = f"failure_threshold {threshold} on a critical dependency would send traffic into its failure"
         mend = "leave it out, or say critical: false"
         findings.add(_at(node, "failure_threshold").mark, Rule.CRITICAL_THRESHOLD, what, mend)
+
+
+def _judge_cache(row: dict[str, Any], node: Node, period: int | None, findings: Findings) -> None:
+    """Refuse a result that cannot live until the next one is there, also where a dependency is well all the time.
+
+    ``period`` is the orchestrator's, of readiness; None if it is not known. A run that is asked for begins at the first
+    question an interval after the last run, which comes a period later at the latest.
+    """
+    timeout, interval, cache = (row.get(name) for name in ("timeout_ms", "interval_ms", "cache_ms"))
+    if timeout is None or interval is None or cache is None:
+        return
+    refresh = row.get("refresh", "schedule" if _at(node, "refresh") is node else None)
+    asked = refresh == "request" and period is not None
+    if refresh != "schedule" and not asked:
+        return
+    least = interval + timeout + (period if asked and period is not None else 0)
+    if cache < least:
+        figures = f"interval_ms {interval}, timeout_ms {timeout}"
+        if asked:
+            figures += f", and with refresh: request the orchestrator's period_ms of readiness, {period}"
+        what = f"cache_ms {cache} ends before the next result is there: {figures}"
+        findings.add(_at(node, "cache_ms").mark, Rule.CACHE, what, f"write at least {least}")
 
 
 def _judge_probe(probe: dict[str, Any], node: Node, findings: Findings) -> None:

@@ -214,8 +214,8 @@ DEPENDENCY: Final = Record(
         "timeout_ms": _ms("When a run ends at the latest; below the orchestrator's timeout of readiness.", 1, 60_000),
         "interval_ms": _ms("Time between two runs; no shorter than timeout_ms.", 100, _DAY),
         "cache_ms": _ms(
-            "How long a result lives, then the dependency is unknown; at least interval_ms + timeout_ms unless "
-            "refresh is request.",
+            "How long a result lives, then the dependency is unknown; at least interval_ms + timeout_ms, and with "
+            "refresh: request the orchestrator's period_ms of readiness more.",
             1,
             7 * _DAY,
         ),
@@ -228,8 +228,8 @@ DEPENDENCY: Final = Record(
             meaning="Successes in a row that make it ok again; 1 unless said otherwise.", least=1, most=100
         ),
         "refresh": Choice(
-            meaning="schedule (unless said otherwise): run each interval. request: also when a request finds the "
-            "result expired.",
+            meaning="schedule (unless said otherwise): run each interval. request: run at the start, then when a "
+            "request finds a result that would expire before the next request is answered.",
             words=("schedule", "request"),
         ),
     },

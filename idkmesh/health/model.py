@@ -108,7 +108,7 @@ class Refresh(enum.Enum):
     SCHEDULE = "schedule"
     """By the schedule alone."""
     REQUEST = "request"
-    """Once at the start, and from then on when a request finds the result expired (HL-4.6)."""
+    """Once at the start, and from then on when a request finds a result that the next one would not (HL-4.6)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

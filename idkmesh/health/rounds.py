@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.health.ledger import Ledger
 from idkmesh.health.model import Outcome, Refresh, Result
 from idkmesh.health.schedule import Agenda, first_due, next_due
-from idkmesh.health.snapshot import ask_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,8 +123,7 @@ class Rounds:
 
     def ask(self, name: str, moment: Moment) -> None:
         """Run a probe because somebody asks, if it is one for that and it is time (HL-4.6)."""
-        record = self._ledger.get(name)
-        if record is not None and moment.now >= ask_after(record):
+        if self._ledger.get(name) is not None and moment.now >= self._ledger.ask_after(name):
             self._put(name, moment.now)
 
     def ask_all(self, moment: Moment) -> None:

@@ -137,7 +137,7 @@ class HealthRunner:
         self._inbox.put(_Reload(matrix, self._probes(matrix)))
 
     def refresh(self, name: str | None = None) -> bool:
-        """Ask for new results where they have expired and may be asked for: of one dependency, or of all (HL-4.6).
+        """Ask for new results where the next question would find none: of one dependency, or of all (HL-4.6).
 
         Waits for nothing, and costs the same however many dependencies there are. Say whether a run may begin by this:
         not if one is on its way, and no sooner than an interval after the last.

@@ -175,7 +175,7 @@ class HealthService:
         return self._slots.warnings
 
     def refresh(self) -> None:
-        """Ask for new results where they have expired and wait to be asked for (HL-4.6)."""
+        """Ask for new results where they wait to be asked for and the next question would find none (HL-4.6)."""
         self._runner.refresh()
 
     def snapshot(self) -> HealthSnapshot:

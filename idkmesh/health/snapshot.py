@@ -104,13 +104,15 @@ def earliest_expiry(records: Iterable[Record], now: float) -> float:
     return min((state.expires for state in known if state.expires > now), default=NEVER)
 
 
-def ask_after(record: Record) -> float:
+def ask_after(record: Record, period: float) -> float:
     """Return when asking for a dependency would start a run, in monotonic seconds (HL-4.6).
 
-    That is when its result has expired, an interval after the last run at the soonest, and never for one that is
-    scheduled, or is on its way.
+    That is when its result would not live until the next question, which comes a ``period`` (seconds) after this one,
+    has been heard of; an interval after the last run at the soonest, and never for one that is scheduled, or is on its
+    way.
     """
     dependency = record.dependency
     if dependency.refresh is not Refresh.REQUEST or record.running or record.due is not None:
         return NEVER
-    return max(record.state.expires, record.tried + dependency.interval_ms / 1000)
+    needed = period + dependency.timeout_ms / 1000
+    return max(record.state.expires - needed, record.tried + dependency.interval_ms / 1000)

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.model import Command, Dns, Grpc, Http, Refresh, Tcp
+from idkmesh.health.model import Command, Dns, Grpc, Http, Tcp
 from idkmesh.health.rounds import CONCURRENCY, noncritical_places
 from idkmesh.inspection.clients import DEPENDENCY_WORDS, STORES, store_of
 from idkmesh.inspection.commands import from_argv, name_tokens
@@ -43,15 +43,6 @@ HIDES: Final = Rule(
     why="A noncritical dependency changes nothing but a warning. A warning that comes after a minute of failing is "
     "missed by those who look for the cause in that minute.",
     mend="Lower failure_threshold or interval_ms: a warning takes no traffic away.",
-)
-ON_REQUEST: Final = Rule(
-    id="PB403",
-    severity=Severity.ERROR,
-    title="A critical dependency is asked only after its result has expired",
-    why="With refresh: request a run begins when readiness is asked for and the result has expired. That question is "
-    "answered at once, and what has expired is unknown, which is never ok: readiness falls each time, and nothing is "
-    "wrong.",
-    mend="Leave refresh out: by the schedule the next result is there before this one expires.",
 )
 TOO_MUCH: Final = Rule(
     id="PB404",
@@ -173,13 +164,6 @@ def _hides(placed: Placed) -> Iterator[Met]:
             yield Met(placed.where("dependencies", number, "failure_threshold"), reason)
 
 
-def _on_request(placed: Placed) -> Iterator[Met]:
-    for number, row in placed.rows():
-        if row.critical and row.refresh is Refresh.REQUEST:
-            reason = f"{row.name} is unknown {row.cache_ms} ms after each run, until somebody asks and it has answered."
-            yield Met(placed.where("dependencies", number, "refresh"), reason)
-
-
 def _too_much(placed: Placed) -> Iterator[Met]:
     rows = [row for _, row in placed.rows() if row.interval_ms > 0]
     busy = sum(row.timeout_ms / row.interval_ms for row in rows)
@@ -254,7 +238,6 @@ def _bare_connect(placed: Placed) -> Iterator[Met]:
 
 MATRIX_CHECKS: Final[tuple[tuple[Rule, Callable[[Placed], Iterator[Met]]], ...]] = (
     (HIDES, _hides),
-    (ON_REQUEST, _on_request),
     (TOO_MUCH, _too_much),
     (WATCHDOG_SLOW, _watchdog_slow),
     (READINESS_SLOW, _readiness_slow),

@@ -10,9 +10,9 @@ How each bound comes about. Times of a dependency: interval I, timeout T, cache 
 - *It comes back.* At worst a run has begun just before the end, and fails. The S-th after it begins by S I and has
   ended by S I + T. One success of readiness is enough: S I + T + P + t. No sooner than S successes: S - 1 times the
   shortest time between two runs, which is (1 - jitter - catch-up) I.
-- *Refresh by request.* A success lasts C from its end and then the dependency is unknown, which is not ok either:
-  C + T in place of F I + T. To come back, each of S runs waits for the last result to expire, or for I, and then for a
-  question: S (max(C + T, I) + P) + T in place of S I + T.
+- *Refresh by request.* A run begins before the last result expires at the latest, which is C after its end, or the
+  dependency is unknown then, which is not ok either: F C + T in place of F I + T. To come back, a service may wait for
+  each of S results to expire, or for I, and then for a question: S (max(C + T, I) + P) + T in place of S I + T.
 - *The service is stopped.* At worst liveness was asked just before: L = N P + t of liveness until the restart. It may
   come as soon as (N - 1) P after the first question. Then grace (a stopped process takes no TERM), back-off, startup by
   its own patience N P + t, and a first readiness of t.
@@ -67,7 +67,7 @@ def verdict_bounds(dependency: Dependency, period: float) -> tuple[float, float]
     )
     if dependency.refresh is Refresh.REQUEST:
         lasting = max(cache + timeout, interval) + period
-        return cache + timeout, dependency.success_threshold * lasting + timeout
+        return dependency.failure_threshold * cache + timeout, dependency.success_threshold * lasting + timeout
     return dependency.failure_threshold * interval + timeout, dependency.success_threshold * interval + timeout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from idkmesh.health.model import Figures, Orchestrator, Refresh
@@ -66,7 +66,8 @@ DB = ("db",)
 CACHE = dependency("cache", critical=False, failure_threshold=3, success_threshold=2)
 BOTH = (dependency("db", success_threshold=2), CACHE)
 THREE = tuple(dependency(f"d{number}", success_threshold=number) for number in range(1, 4))
-ASKED = dependency("db", refresh=Refresh.REQUEST, cache_ms=2000, success_threshold=2)
+ASKED = dependency("db", refresh=Refresh.REQUEST, cache_ms=3901, success_threshold=2)
+"""A question comes just before a run may be asked for: cache - period is a multiple of the period and a little more."""
 TABLE = {
     "refused": Row(fault=Fault(hits=DB, says=REFUSED)),
     "timing out": Row(fault=Fault(hits=DB, says=TIMES_OUT)),
@@ -87,8 +88,18 @@ TABLE = {
     "the probe cannot be run": Row(fault=Fault(hits=DB, says=CANNOT_RUN)),
     "the probe is stuck": Row(fault=Fault(hits=DB, says=STUCK), rows=(dependency("db", cache_ms=5000),)),
     "the probe is stuck, a short cache": Row(fault=Fault(hits=DB, says=STUCK), rows=(dependency("db", cache_ms=1600),)),
+    "asked for, slow, below its timeout": Row(fault=Fault(hits=DB, says=SLOW), rows=(ASKED,), leaves=False),
+    "asked for, the shortest cache": Row(
+        fault=Fault(hits=DB, says=SLOW), rows=(dependency("db", refresh=Refresh.REQUEST, cache_ms=2801),), leaves=False
+    ),
     "asked for, refused": Row(fault=Fault(hits=DB, says=REFUSED), rows=(ASKED,)),
     "asked for, timing out": Row(fault=Fault(hits=DB, says=TIMES_OUT), rows=(ASKED,)),
+    "asked for, noncritical, timing out": Row(
+        fault=Fault(hits=("cache",), says=TIMES_OUT),
+        rows=(replace(ASKED, name="cache", critical=False, failure_threshold=2),),
+        leaves=False,
+        warns=True,
+    ),
     "the runner stands still, for less than the budget": Row(fault=Fault(halts="runner"), lasts=2.9),
     "the runner stands still": Row(fault=Fault(halts="runner"), restarts=1),
     "the front stands still": Row(fault=Fault(halts="front"), leaves=False, restarts=1),
@@ -132,14 +143,16 @@ def implied(row: Row) -> Implied:
     - A probe that never comes back: it is given up at I + T + 1 s. The last success ended by T, and lives C. What is
       first holds: min(I + T + 1 s, T + C), with F = 1.
     - A runner that stands still: the last success had been heard, and lives C.
-    - Refresh by request: nothing is asked while the last success lives: T + C, and no matter what x is.
+    - Refresh by request: a run begins at the first question at which the result would not live until the next one is
+      answered and I is over. A result that took all of T lives until T + C after its run began; so the next run begins
+      by C, since C is at least I + P + T, and the F-th says so x T later: F C + x T.
 
     Then the orchestrator: it has asked just before, the N-th question after that is sent by N P and answered by t.
 
     Back: a run has begun just before the end and fails; the S-th after it begins by S I, and takes T. A verdict that
     was lost but not contradicted needs one success in place of S; a runner that stood still has one under way at once.
-    By request each of S runs waits until the last result has expired and I is over, then for a question, P. In
-    rotation after one question more: P + t. S - 1 intervals of 0.8 I at the least lie between S successes.
+    By request the S-th run after the one that fails begins by S C, as above. In rotation after one question more: P +
+    t. S - 1 intervals of 0.8 I at the least lie between S successes.
 
     A beat may come up to half a second, or W / 2, before its component stands still; it is overdue after W, and
     answers at once that it is: W + N P + t, and no sooner than W - beat + (N - 1) P. A process that stands still as a
@@ -153,18 +166,17 @@ def implied(row: Row) -> Implied:
     for each in hit:
         interval, timeout, cache = (ms / 1000 for ms in (each.interval_ms, each.timeout_ms, each.cache_ms))
         needed, apart = each.success_threshold, interval * LATEST
-        wait = apart
         if fault.halts in {"runner", "process"}:
             first, needed = cache, 0
         elif each.refresh is Refresh.REQUEST:
-            first, wait = timeout + cache, max(cache + timeout, interval) + period
+            first, apart = each.failure_threshold * cache + share * timeout, cache
         elif share == NEVER:
             first = min(apart + timeout + OVERSTAY_SECONDS, timeout + cache)
         elif outcome is COULD_NOT_RUN:
             first, needed = apart, 1
         else:
             first = each.failure_threshold * apart + share * timeout
-        notice, back = min(notice, first), max(back, needed * wait + timeout)
+        notice, back = min(notice, first), max(back, needed * apart + timeout)
         seldom = any(word is OK for word, _ in fault.says)  # a flap's last success may be the first of the row
         soonest = max(soonest, 0.0 if seldom else (needed - 1) * 0.8 * interval)
     restart = {"process": (0.0, 0.0), "": (NEVER, NEVER)}.get(fault.halts, (BUDGET, BUDGET - BEAT_SECONDS))
@@ -213,15 +225,13 @@ def seen(row: Row, chances: Chances, world: World) -> Seen:
     """Measure when a fault showed for good, and when it first did no more after its end."""
     begin, end = chances.begin, chances.end
     shows = [(each.at, bool(each.warnings) if row.warns else not each.ready) for each in world.shown]
-    before = [showing for at, showing in shows if at <= begin]
     during = [at - begin for at, showing in shows if showing and begin <= at < end]
 
     def first(instants: list[float], since: float) -> float | None:
         return next((at - since for at in instants if at >= since), None)
 
     return Seen(
-        # What is asked for, and was not, may have expired already.
-        notice=during[-1] if during else 0.0 if before[-1:] == [True] else None,
+        notice=during[-1] if during else None,
         leave=first([at for at in world.times(Do.LEAVE) if at < end + 1], begin),
         back=first([at for at, showing in shows if not showing], end),
         enter=first(world.times(Do.ENTER), end),

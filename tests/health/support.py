@@ -61,9 +61,12 @@ def dependency(name: str = "db", **more: Any) -> Dependency:
     return Dependency(**(given | more))
 
 
-def matrix_of(*dependencies: Dependency) -> ProbeMatrix:
+ORCHESTRATOR = Orchestrator(startup=FIGURES, liveness=FIGURES, readiness=FIGURES)
+
+
+def matrix_of(*dependencies: Dependency, orchestrator: Orchestrator = ORCHESTRATOR) -> ProbeMatrix:
     return ProbeMatrix(
-        orchestrator=Orchestrator(startup=FIGURES, liveness=FIGURES, readiness=FIGURES),
+        orchestrator=orchestrator,
         watchdog=WatchdogFigures(interval_ms=1000, max_missed_ticks=3),
         dependencies=dependencies,
     )
@@ -101,11 +104,13 @@ class Game:
         concurrency: int = 16,
         random: float | Callable[[], float] = 0.0,
         clock: ManualClock | None = None,
+        orchestrator: Orchestrator = ORCHESTRATOR,
     ) -> None:
         self.clock = clock or ManualClock()
+        self.orchestrator = orchestrator
         self.told: list[Change] = []
         self.rounds = Rounds(
-            matrix_of(*dependencies),
+            matrix_of(*dependencies, orchestrator=orchestrator),
             {each.name: NoProbe() for each in dependencies},
             self.clock.moment(),
             concurrency=concurrency,
@@ -130,7 +135,8 @@ class Game:
 
     def reload(self, *dependencies: Dependency) -> None:
         probes = {each.name: NoProbe() for each in dependencies}
-        self.rounds.reload(matrix_of(*dependencies), probes, self.clock.moment())
+        matrix = matrix_of(*dependencies, orchestrator=self.orchestrator)
+        self.rounds.reload(matrix, probes, self.clock.moment())
         self.told += self.rounds.publish(self.clock.moment())
 
     def verdict(self, name: str = "db") -> str:

@@ -362,7 +362,17 @@ TIMING: dict[str, tuple[str, Rule, str]] = {
         "not below the orchestrator's",
     ),
     "over the interval": (matrix_text(timeout_ms="@@201", interval_ms="200"), Rule.TIMEOUT_INTERVAL, "at most 200"),
-    "a gap in what is known": (matrix_text(cache_ms="@@2499"), Rule.CACHE, "write at least 2500, or refresh: request"),
+    "a gap in what is known": (matrix_text(cache_ms="@@2499"), Rule.CACHE, "write at least 2500"),
+    "one that is asked for": (
+        matrix_text(cache_ms="@@5499", refresh="request"),
+        Rule.CACHE,
+        "with refresh: request the orchestrator's period_ms of readiness, 3000; write at least 5500",
+    ),
+    "a noncritical one that is asked for": (
+        matrix_text(cache_ms="@@5499", refresh="request", critical="false"),
+        Rule.CACHE,
+        "write at least 5500",
+    ),
     "a threshold on a critical one": (matrix_text(failure_threshold="@@2"), Rule.CRITICAL_THRESHOLD, "leave it out"),
     "startup": (
         BASE.replace("{period_ms: 1000, timeout_ms: ", "{period_ms: 999, timeout_ms: @@"),
@@ -394,7 +404,7 @@ def test_impossible_timing_is_refused(text: str, rule: Rule, part: str) -> None:
         {"timeout_ms": "999"},
         {"timeout_ms": "200", "interval_ms": "200"},
         {"cache_ms": "2500"},
-        {"cache_ms": "1", "refresh": "request"},
+        {"cache_ms": "5500", "refresh": "request"},
         {"failure_threshold": "2", "critical": "false"},
         {"failure_threshold": "1"},
     ],

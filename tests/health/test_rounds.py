@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 from typing import TYPE_CHECKING, Any
@@ -291,7 +292,7 @@ def on_request(**more: Any) -> tuple[Game, Run]:
 
 
 def test_asked_for_it_runs_once_for_all() -> None:
-    """HL-4.6: a result that has expired starts one run, for all who ask; not sooner than an interval after the last."""
+    """HL-4.6: a result that does not live long enough starts one run for all who ask, an interval after the last."""
     game, run = on_request()
     game.end(run, OK)
     assert game.turn(0.3) == []
@@ -326,15 +327,30 @@ def test_when_asking_would_help_is_known() -> None:
 
 
 def test_a_fresh_result_is_not_asked_for_again() -> None:
-    """HL-4.6: a request that finds the result alive starts nothing, however long ago the last run was."""
-    game, run = started(refresh=Refresh.REQUEST, cache_ms=5000)
+    """HL-4.6: a result that outlives the next question and a timeout starts nothing; one that does not starts a run."""
+    game, run = started(refresh=Refresh.REQUEST, cache_ms=15_400)  # asked each 10 s, and 0.5 s are a run's
     game.end(run, OK)
-    game.clock.now += 4.9
+    game.clock.now += 4.8
     game.rounds.ask("db", game.clock.moment())
     assert game.turn() == []
     game.clock.now += 0.1
     game.rounds.ask("db", game.clock.moment())
-    assert len(game.turn()) == 1
+    assert (len(game.turn()), game.verdict()) == (1, "ok")
+    assert game.rounds.snapshot.ask_after == float("inf")
+
+
+def test_a_failure_is_asked_about_again_after_an_interval() -> None:
+    """HL-4.6: however often somebody asks, no run begins sooner, and none at all while nobody asks."""
+    game, run = started(refresh=Refresh.REQUEST, cache_ms=11_500)
+    game.end(run, FAILED)
+    begun = [run.began]
+    for _ in range(400):
+        game.rounds.ask_all(game.clock.moment())
+        for again in game.turn(0.01):
+            begun.append(again.began)
+            game.end(again, FAILED)
+    assert [after - before for before, after in itertools.pairwise(begun)] == pytest.approx([1.0] * 3, abs=0.021)
+    assert game.turn(500.0) == []
 
 
 def test_nobody_asks_for_what_is_scheduled() -> None:

@@ -149,7 +149,9 @@ class World:
     def _listen(self, launch: int) -> None:
         if launch != self._container.launches or self._container.phase is Phase.WAITING:
             return
-        self._game = Game(*self._rows, clock=self.clock, random=self._chances.random)
+        self._game = Game(
+            *self._rows, clock=self.clock, random=self._chances.random, orchestrator=self._settings.figures
+        )
         self._watchdog = Watchdog(self._budget, self.clock)
         self._beats = tuple(self._watchdog.register(name) for name in ("front", "runner"))
         self._beat(launch)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from idkmesh.health.model import Command, Dns, Grpc, Http, Refresh, Tcp
+from idkmesh.health.model import Command, Dns, Grpc, Http, Tcp
 from idkmesh.inspection.findings import Place
 from idkmesh.inspection.inspect import inspect_text
 from idkmesh.inspection.rules_matrix import MATRIX_CHECKS, Placed, known_stores, lacking_store, probe_commands
@@ -29,7 +29,6 @@ def met(rule_id: str, **row: Any) -> list[Place]:
     ("rule_id", "row"),
     [
         ("PB402", {"critical": False, "failure_threshold": 7, "interval_ms": 10_000}),
-        ("PB403", {"refresh": Refresh.REQUEST, "cache_ms": 60_000}),
         ("PB406", {"interval_ms": 6000}),
         ("PB409", {"success_threshold": 1}),
         ("PB413", {}),
@@ -46,8 +45,6 @@ def test_met(rule_id: str, row: dict[str, Any]) -> None:
     [
         ("PB402", {"critical": False, "failure_threshold": 6, "interval_ms": 10_000}),
         ("PB402", {"critical": False, "interval_ms": 90_000}),
-        ("PB403", {"refresh": Refresh.SCHEDULE}),
-        ("PB403", {"critical": False, "refresh": Refresh.REQUEST, "cache_ms": 1}),
         ("PB404", {}),
         ("PB405", {}),
         ("PB406", {"interval_ms": 5500}),
