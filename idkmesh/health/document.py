@@ -85,6 +85,7 @@ def readiness_document(readiness: Readiness) -> dict[str, Any]:
         "status": readiness.status,
         "failing": list(readiness.failing),
         "warnings": list(readiness.warnings),
+        "pending": list(readiness.pending),
     }
 
 

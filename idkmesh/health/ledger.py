@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from idkmesh.health.changes import (
     DEPENDENCY_CHANGED,
@@ -37,7 +37,7 @@ from idkmesh.health.snapshot import (
     is_critical_down,
     judged,
 )
-from idkmesh.health.state import DependencyState, VerdictChange, ended, expire, step, verdict_at
+from idkmesh.health.state import DependencyState, VerdictChange, ended, expire, refigured, step, verdict_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,8 +45,20 @@ if TYPE_CHECKING:
     from idkmesh.health.model import Dependency, Probe, ProbeMatrix, Result
     from idkmesh.health.readiness import Readiness
 
-DECLARED_ANEW: Final = "declared anew"
-"""The word on a verdict that a reload has let go: another declaration begins without one (HL-3.5)."""
+OTHER_PROBE: Final = "not run: its probe is another"
+"""The word on a verdict that another matrix has taken away."""
+
+
+class Taken(NamedTuple):
+    """What another matrix came to, by names in its order (HL-3.5).
+
+    ``fresh`` begin anew: they are new, or have another probe. Of these nothing speaks against ``unsuspected`` ones.
+    ``refigured`` have their probe and other figures.
+    """
+
+    fresh: tuple[str, ...]
+    unsuspected: frozenset[str]
+    refigured: tuple[str, ...]
 
 
 class Ledger:
@@ -92,23 +104,31 @@ class Ledger:
         self._take(matrix, probes, moment)
         self.snapshot = self._initial()
 
-    def reload(self, matrix: ProbeMatrix, probes: Mapping[str, Probe], moment: Moment) -> tuple[str, ...]:
-        """Take another matrix, and return the names that are new or declared otherwise, in order.
-
-        A dependency whose declaration is unchanged keeps all that is known of it, and its probe (HL-3.5).
-        """
+    def reload(self, matrix: ProbeMatrix, probes: Mapping[str, Probe], moment: Moment) -> Taken:
+        """Take another matrix. A dependency with the same probe keeps that, and all that is known of it (HL-3.5)."""
+        self.expire(moment)  # by the figures that held until now
         before = self._records
-        fresh = self._take(matrix, probes, moment)
+        taken = self._take(matrix, probes, moment)
         after = self._records
+        changed = len(before.keys() & set(taken.fresh)) + len(taken.refigured)
         facts = {
             "dependencies": len(after),
-            "kept": len(after) - len(fresh),
-            "changed": len(before.keys() & set(fresh)),
+            "kept": len(before.keys() & after.keys()) - changed,
+            "changed": changed,
             "added": len(after.keys() - before.keys()),
             "removed": len(before.keys() - after.keys()),
         }
         self._changes.append(Change(MATRIX_RELOADED, None, facts))
-        return fresh
+        for name in taken.fresh:
+            if name in before and (lost := before[name].state.verdict) is not Verdict.UNKNOWN:
+                self._note(after[name].dependency, VerdictChange(lost, Verdict.UNKNOWN, OTHER_PROBE), moment)
+        return taken
+
+    def wait_for(self, name: str, until: float) -> None:
+        """Have a dependency no say in readiness before its first result is there, ``until`` an instant (HL-3.5)."""
+        self.update(name, awaited_until=until)
+        self._valid_until = min(self._valid_until, until)
+        self._unjudged = True
 
     def update(self, name: str, **facts: Any) -> None:  # noqa: ANN401  fields of a record, each of its own type
         """Set what is known of a dependency's runs; its state is :meth:`hear`'s."""
@@ -145,7 +165,7 @@ class Ledger:
         self._unshown = True
 
     def expire(self, moment: Moment) -> None:
-        """Let go of the verdicts that have expired (HL-4.5)."""
+        """Let go of the verdicts that have expired, and wait no longer for first results that are late (HL-4.5)."""
         if moment.now < self._valid_until:
             return
         for name, record in tuple(self._records.items()):
@@ -153,6 +173,7 @@ class Ledger:
             if change is not None:
                 self.update(name, state=state)
                 self._note(record.dependency, change, moment)
+            self._unjudged = self._unjudged or (state.last is None and record.awaited_until <= moment.now)
         self._valid_until = earliest_expiry(self._records.values(), moment.now)
         self._unshown = True
 
@@ -188,25 +209,31 @@ class Ledger:
         changes, self._changes = self._changes, []
         return changes
 
-    def _take(self, matrix: ProbeMatrix, probes: Mapping[str, Probe], moment: Moment) -> tuple[str, ...]:
+    def _take(self, matrix: ProbeMatrix, probes: Mapping[str, Probe], moment: Moment) -> Taken:
         before, self._records = self._records, {}
         self._period = matrix.orchestrator.readiness.period_ms / 1000
         fresh: list[str] = []
+        unsuspected: set[str] = set()
+        refigured_names: list[str] = []
         for dependency in matrix.dependencies:
             name = dependency.name
             record = before.get(name)
-            if record is None or record.dependency != dependency:
+            if record is None or record.dependency.probe != dependency.probe:
                 fresh.append(name)
+                if record is None or moment.now < record.awaited_until or _is_ok(record, moment.now):
+                    unsuspected.add(name)
                 state = DependencyState(since=moment.now)
-                known = None if record is None else verdict_at(record.state, moment.now)
                 record = Record(dependency=dependency, probe=probes[name], state=state, since=moment.utc)
-                if known is not None and known is not Verdict.UNKNOWN:
-                    self._note_verdict(dependency, VerdictChange(known, Verdict.UNKNOWN, DECLARED_ANEW))
+            elif record.dependency != dependency:
+                refigured_names.append(name)
+                state = refigured(record.state, dependency, moment.now)
+                record = replace(record, dependency=dependency, state=state)
             self._records[name] = record
         self._on_request = tuple(each.name for each in matrix.dependencies if each.refresh is Refresh.REQUEST)
         self._hanging = self._hanging.intersection(self._records).difference(fresh)
+        self._valid_until = earliest_expiry(self._records.values(), moment.now)
         self._unjudged = True
-        return tuple(fresh)
+        return Taken(tuple(fresh), frozenset(unsuspected), tuple(refigured_names))
 
     def _initial(self) -> HealthSnapshot:
         readiness = judged(self._records.values(), self._began, started=False)
@@ -222,9 +249,6 @@ class Ledger:
             return
         self.update(dependency.name, since=moment.utc)
         self._unjudged = True
-        self._note_verdict(dependency, change)
-
-    def _note_verdict(self, dependency: Dependency, change: VerdictChange) -> None:
         facts = {
             "from": change.before.value,
             "to": change.after.value,
@@ -245,3 +269,7 @@ class Ledger:
             **named("warnings", readiness.warnings),
         }
         self._changes.append(Change(READINESS_CHANGED, None, facts))
+
+
+def _is_ok(record: Record, now: float) -> bool:
+    return verdict_at(record.state, now) is Verdict.OK

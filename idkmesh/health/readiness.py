@@ -16,12 +16,16 @@ Status = Literal["starting", "ready", "not_ready"]
 
 
 class Known(NamedTuple):
-    """What readiness needs of a dependency. ``ran`` says whether its probe has run once."""
+    """What readiness needs of a dependency. ``ran`` says whether its probe has run once.
+
+    ``awaited`` says that it has come with another matrix and its first result is still in time (HL-3.5).
+    """
 
     name: str
     critical: bool
     verdict: Verdict
     ran: bool
+    awaited: bool = False
 
 
 class Grade(enum.IntEnum):
@@ -36,8 +40,9 @@ class Grade(enum.IntEnum):
 class Readiness:
     """The answer: ``failing`` names critical dependencies that are not ok, ``warnings`` noncritical ones (HL-5.1).
 
-    ``pending`` names those whose probe has not run yet, while that keeps the instance starting; else it is empty.
-    Names are in the matrix's order.
+    ``pending`` names those whose probe has not run yet and that have no say in it for that: all of them while they keep
+    the instance starting, afterwards those that have come with another matrix (HL-3.5). Names are in the order of the
+    matrix.
     """
 
     status: Status
@@ -52,8 +57,8 @@ def is_ok(verdict: Verdict) -> bool:
 
 
 def grade(known: Known) -> Grade:
-    """Return what a dependency means for the instance: nothing while it is ok."""
-    if is_ok(known.verdict):
+    """Return what a dependency means for the instance: nothing while it is ok, or its first result is awaited."""
+    if is_ok(known.verdict) or known.awaited:
         return Grade.READY
     return Grade.NOT_READY if known.critical else Grade.WARNING
 
@@ -84,13 +89,14 @@ def judge(known: Iterable[Known], *, started: bool) -> Readiness:
         status_of(worst(grades.values()), started=started),
         failing=tuple(name for name, value in grades.items() if value is Grade.NOT_READY),
         warnings=tuple(name for name, value in grades.items() if value is Grade.WARNING),
-        pending=() if started else tuple(each.name for each in rows if not each.ran),
+        pending=tuple(each.name for each in rows if each.awaited or not (started or each.ran)),
     )
 
 
 def statuses_without(readiness: Readiness, names: Iterable[str]) -> Mapping[str, Status]:
     """Return, for each name, what the status would be if that dependency were not in the matrix (HL-5.3)."""
-    failing, pending = frozenset(readiness.failing), frozenset(readiness.pending)
+    failing = frozenset(readiness.failing)
+    pending = frozenset(readiness.pending if readiness.status == "starting" else ())
     return {name: _status_without(name, failing, pending) for name in names}
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.health.ledger import Ledger
 from idkmesh.health.model import Outcome, Refresh, Result
 from idkmesh.health.schedule import Agenda, first_due, next_due
+from idkmesh.health.snapshot import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,13 +100,21 @@ class Rounds:
 
     def reload(self, matrix: ProbeMatrix, probes: Mapping[str, Probe], moment: Moment) -> None:
         """Take another matrix (HL-3.5). Runs of declarations that are gone come back to nobody."""
-        before = tuple(self._ledger)
-        fresh = self._ledger.reload(matrix, probes, moment)
+        before = {name: self._ledger[name] for name in self._ledger}
+        started = self.snapshot.started
+        taken = self._ledger.reload(matrix, probes, moment)
+        begun_anew = frozenset((*taken.fresh, *taken.refigured))
         for name in before:
-            if name in fresh or self._ledger.get(name) is None:
+            if name in begun_anew or self._ledger.get(name) is None:
                 for agenda in self._agendas.values():  # it may have been of the other kind
                     agenda.remove(name)
-        self._plan_first(fresh, moment.now)
+        self._plan_first(taken.fresh, moment.now)
+        for name in taken.refigured:
+            self._plan_again(name, before[name].dependency.interval_ms, moment.now)
+        for name in taken.unsuspected if started else ():
+            record = self._ledger[name]
+            if record.due is not None:
+                self._ledger.wait_for(name, record.due + record.dependency.timeout_ms / 1000 + OVERSTAY_SECONDS)
 
     def finished(self, run: Run, result: Result, moment: Moment) -> bool:
         """Take the result of a run. Say whether it was awaited: one that was given up has no word any more."""
@@ -202,9 +211,9 @@ class Rounds:
         return run
 
     def _record_of(self, run: Run) -> Record | None:
-        """Return the record that a run is of, None where another declaration has taken its place."""
+        """Return the record that a run is of, None where another probe has taken its place."""
         record = self._ledger.get(run.name)
-        return record if record is not None and record.dependency is run.dependency else None
+        return record if record is not None and record.probe is run.probe else None
 
     def _plan_first(self, names: tuple[str, ...], now: float) -> None:
         for place, name in enumerate(names):
@@ -216,6 +225,22 @@ class Rounds:
         dependency = record.dependency
         if dependency.refresh is Refresh.SCHEDULE:
             self._put(dependency.name, next_due(due, began, dependency.interval_ms / 1000, self._random))
+
+    def _plan_again(self, name: str, interval_before: int, now: float) -> None:
+        """Plan the next run by other figures (HL-3.5); of one that is out when it is settled."""
+        record, due = self._ledger[name], self._ledger[name].due
+        dependency = record.dependency
+        if record.running:
+            return
+        if record.tried != -NEVER:
+            if dependency.refresh is Refresh.REQUEST:
+                due = None
+            elif due is None or dependency.interval_ms != interval_before:
+                due = max(now, next_due(record.tried, record.tried, dependency.interval_ms / 1000, self._random))
+        if due is None:
+            self._ledger.update(name, due=None)
+        else:
+            self._put(name, due)
 
     def _put(self, name: str, due: float) -> None:
         self._agendas[self._ledger[name].dependency.critical].put(name, due)

@@ -130,7 +130,7 @@ class HealthService:
         self._holders = holders
 
     def reload(self, matrix: ProbeMatrix) -> None:
-        """Take another matrix (HL-3.5): what is declared as before keeps its state."""
+        """Take another matrix (HL-3.5): what has the same probe keeps its state."""
         self._runner.reload(matrix)
         self._interval = matrix.watchdog.interval_ms / 1000
         self.watchdog.rebudget(matrix.watchdog.budget_seconds)

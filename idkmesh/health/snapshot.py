@@ -31,8 +31,9 @@ class Record:
     """All that is known of one dependency.
 
     ``since`` labels when the verdict became what it is. ``tried`` is when its probe was last to be started, ``due``
-    when it is to be next, None where it waits for something else: to come back, or to be asked for. ``overstays`` says
-    that the probe itself has not come back in its time, ``hanging`` that a call of its last run had not (HL-4.11).
+    when it is to be next, None where it waits for something else: to come back, or to be asked for. Until
+    ``awaited_until`` it may be without a result and have no say in readiness (HL-3.5). ``overstays`` says that the
+    probe itself has not come back in its time, ``hanging`` that a call of its last run had not (HL-4.11).
     """
 
     dependency: Dependency
@@ -42,6 +43,7 @@ class Record:
     history: History = field(default_factory=History)
     tried: float = -NEVER
     due: float | None = None
+    awaited_until: float = -NEVER
     running: bool = False
     overstays: bool = False
     hanging: bool = False
@@ -55,7 +57,16 @@ class Record:
         """Return what readiness needs of it."""
         dependency = self.dependency
         ran = self.state.last is not None
-        return Known(dependency.name, dependency.critical, verdict_at(self.state, now), ran)
+        awaited = not ran and now < self.awaited_until
+        return Known(dependency.name, dependency.critical, verdict_at(self.state, now), ran, awaited)
+
+    def holds_until(self, now: float) -> float:
+        """Return when what readiness needs of it changes though nothing is heard, after ``now``."""
+        if self.state.last is None:
+            until = self.awaited_until
+        else:
+            until = NEVER if self.state.verdict is Verdict.UNKNOWN else self.state.expires
+        return until if until > now else NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +110,8 @@ def is_critical_down(records: Iterable[Record]) -> bool:
 
 
 def earliest_expiry(records: Iterable[Record], now: float) -> float:
-    """Return when the first of the verdicts that are known at ``now`` expires, in monotonic seconds."""
-    known = (record.state for record in records if record.state.verdict is not Verdict.UNKNOWN)
-    return min((state.expires for state in known if state.expires > now), default=NEVER)
+    """Return when the first of what is known or awaited at ``now`` ends, in monotonic seconds."""
+    return min((record.holds_until(now) for record in records), default=NEVER)
 
 
 def ask_after(record: Record, period: float) -> float:

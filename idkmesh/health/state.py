@@ -154,6 +154,18 @@ def verdict_at(state: DependencyState, now: float) -> Verdict:
     return VERDICTS[state.standing] if now < state.expires else Verdict.UNKNOWN
 
 
+def refigured(state: DependencyState, dependency: Dependency, now: float) -> DependencyState:
+    """Judge what is known by other figures (HL-3.5): the verdict, the rows and the result stay.
+
+    A longer ``cache_ms`` counts from the result's end. A shorter one counts from ``now``, unless the former one ends
+    before that: so there is time for the next run. What has expired stays so.
+    """
+    if state.last is None or now >= state.expires:
+        return state
+    cache = dependency.cache_ms / 1000
+    return replace(state, expires=max(ended(state.last) + cache, min(state.expires, now + cache)))
+
+
 def age_at(state: DependencyState, now: float) -> float | None:
     """Return how old the newest result is, in seconds, or None where there is none (HL-1.4)."""
     return None if state.last is None else max(0.0, now - ended(state.last))

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from idkmesh.health.model import Figures, Orchestrator, Refresh
+from idkmesh.health.model import Figures, Orchestrator, Refresh, Tcp
 from idkmesh.health.rounds import OVERSTAY_SECONDS
 from idkmesh.health.schedule import LEAST_EARLY
 from idkmesh.rehearsal.orchestrator import Do, Settings
@@ -68,6 +68,9 @@ BOTH = (dependency("db", success_threshold=2), CACHE)
 THREE = tuple(dependency(f"d{number}", success_threshold=number) for number in range(1, 4))
 ASKED = dependency("db", refresh=Refresh.REQUEST, cache_ms=3901, success_threshold=2)
 """A question comes just before a run may be asked for: cache - period is a multiple of the period and a little more."""
+NEW = dependency("new", success_threshold=2)
+WITH_NEW = (BOTH[0], NEW)
+ELSEWHERE = dependency("db", probe=Tcp(host="elsewhere", port=2), success_threshold=2)
 TABLE = {
     "refused": Row(fault=Fault(hits=DB, says=REFUSED)),
     "timing out": Row(fault=Fault(hits=DB, says=TIMES_OUT)),
@@ -100,6 +103,17 @@ TABLE = {
         leaves=False,
         warns=True,
     ),
+    "other figures by a reload": Row(
+        fault=Fault(becomes=(dependency("db", success_threshold=3, interval_ms=700, cache_ms=1500),)), leaves=False
+    ),
+    "a new one by a reload": Row(fault=Fault(becomes=WITH_NEW), leaves=False),
+    "a slow new one by a reload": Row(fault=Fault(becomes=WITH_NEW, hits=("new",), says=SLOW), leaves=False),
+    "a new one by a reload, refused": Row(fault=Fault(becomes=WITH_NEW, hits=("new",), says=REFUSED)),
+    "a new one by a reload, timing out": Row(fault=Fault(becomes=WITH_NEW, hits=("new",), says=TIMES_OUT)),
+    "a new one by a reload, cannot be run": Row(fault=Fault(becomes=WITH_NEW, hits=("new",), says=CANNOT_RUN)),
+    "a new one by a reload, stuck": Row(fault=Fault(becomes=WITH_NEW, hits=("new",), says=STUCK)),
+    "another probe by a reload": Row(fault=Fault(becomes=(ELSEWHERE,)), leaves=False),
+    "another probe by a reload, timing out": Row(fault=Fault(becomes=(ELSEWHERE,), hits=DB, says=TIMES_OUT)),
     "the runner stands still, for less than the budget": Row(fault=Fault(halts="runner"), lasts=2.9),
     "the runner stands still": Row(fault=Fault(halts="runner"), restarts=1),
     "the front stands still": Row(fault=Fault(halts="front"), leaves=False, restarts=1),
@@ -142,6 +156,8 @@ def implied(row: Row) -> Implied:
     - A probe that cannot be run: one such run is enough, whatever F: I.
     - A probe that never comes back: it is given up at I + T + 1 s. The last success ended by T, and lives C. What is
       first holds: min(I + T + 1 s, T + C), with F = 1.
+    - A probe that a reload brings begins at once, and is waited for: what it says first holds, whatever F: x T. If
+      it never comes back, it is given up at T + 1 s.
     - A runner that stands still: the last success had been heard, and lives C.
     - Refresh by request: a run begins at the first question at which the result would not live until the next one is
       answered and I is over. A result that took all of T lives until T + C after its run began; so the next run begins
@@ -160,7 +176,7 @@ def implied(row: Row) -> Implied:
     """
     fault, readiness, liveness = row.fault, FIGURES.readiness, FIGURES.liveness
     period, answer, count = readiness.period_ms / 1000, readiness.timeout_ms / 1000, readiness.failure_threshold
-    hit = [each for each in row.rows if each.name in fault.hits] or list(row.rows)
+    hit = [each for each in fault.becomes or row.rows if each.name in fault.hits] or list(row.rows)
     notice, back, soonest = NEVER, 0.0, 0.0
     outcome, share = fault.says[0] if fault.says else (OK, 0.0)
     for each in hit:
@@ -170,6 +186,9 @@ def implied(row: Row) -> Implied:
             first, needed = cache, 0
         elif each.refresh is Refresh.REQUEST:
             first, apart = each.failure_threshold * cache + share * timeout, cache
+        elif fault.becomes:
+            first = timeout + OVERSTAY_SECONDS if share == NEVER else share * timeout
+            needed = 1 if outcome is COULD_NOT_RUN else needed
         elif share == NEVER:
             first = min(apart + timeout + OVERSTAY_SECONDS, timeout + cache)
         elif outcome is COULD_NOT_RUN:

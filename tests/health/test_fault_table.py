@@ -156,7 +156,12 @@ def test_a_stall_below_every_threshold_restarts_nothing(halts: str) -> None:
 # --- the bounds ------------------------------------------------------------------------------------------------------
 
 ASKED_FOR = {name for name in SEEN if TABLE[name].rows[0].refresh is Refresh.REQUEST}
-ALIGNED = [name for name in SEEN if TABLE[name].rows != THREE and name not in ASKED_FOR and not TABLE[name].boot]
+RELOADS = [name for name in SEEN if TABLE[name].fault.becomes]
+ALIGNED = [
+    name
+    for name in SEEN
+    if TABLE[name].rows != THREE and not TABLE[name].boot and name not in ASKED_FOR and name not in RELOADS
+]
 """Where the longest order is known: several that are spread see a fault sooner, and who is asked for has no rhythm."""
 
 
@@ -171,6 +176,15 @@ def test_the_bounds_are_reached(name: str) -> None:
     if row.leaves and row.lasts == LASTS:
         assert found.leave == pytest.approx(bounds.leave, abs=0.05)
         assert found.enter == pytest.approx(bounds.enter, abs=0.05)
+
+
+@pytest.mark.parametrize("name", RELOADS)
+def test_what_a_reload_brings_is_noticed_at_its_bound(name: str) -> None:
+    """HL-3.5, HL-8.5: it begins at once, and has no say until its first run is over, so the bound is always reached."""
+    row = TABLE[name]
+    for seed in range(ROUNDS):
+        chances = by_chance(row, seed)
+        assert seen(row, chances, played(row, chances)).notice == pytest.approx(implied(row).notice, abs=0.001)
 
 
 @pytest.mark.parametrize("name", ["asked for, refused", "asked for, timing out"])

@@ -14,7 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from idkmesh.health.change_lines import line_of
 from idkmesh.health.changes import MAX_NAMES
-from idkmesh.health.model import Refresh
+from idkmesh.health.document import unknown_because
+from idkmesh.health.model import Refresh, Tcp
+from idkmesh.health.readiness import Readiness
 from idkmesh.health.rounds import NOT_BACK, OVERSTAY_SECONDS
 from idkmesh.health.schedule import LEAST_EARLY
 from idkmesh.health.snapshot import judged
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from idkmesh.health.model import Dependency, Outcome
     from idkmesh.health.rounds import Run
 
+OTHER = Tcp(host="other", port=2)
 CHANGED = "idkmesh.dependency.changed"
 
 
@@ -63,6 +66,8 @@ def test_startup_succeeds_with_a_database_that_is_down() -> None:
         "warnings_total": 1,
     }
     game.reload(dependency("new"))
+    (new,) = game.turn()
+    game.end(new, FAILED)
     assert game.status() == "not_ready"
     assert game.take_told("idkmesh.startup.succeeded") == []
 
@@ -367,27 +372,161 @@ def test_nobody_asks_for_what_is_scheduled() -> None:
 
 
 def test_an_unchanged_declaration_keeps_its_state() -> None:
-    """HL-3.5, HL-5.4: state, history, probe and rhythm stay; what is new or otherwise begins anew; it is told."""
+    """HL-3.5, HL-5.4: state, history, probe and rhythm stay; what is new or has another probe begins anew."""
     game = Game(dependency("kept"), dependency("otherwise"), dependency("gone"))
     for run in game.turn(1.0):
         game.end(run)
     before = game.rounds.snapshot.records
-    game.reload(dependency("new"), dependency("kept"), dependency("otherwise", timeout_ms=400))
+    game.reload(dependency("new"), dependency("kept"), dependency("otherwise", probe=OTHER))
     after = game.rounds.snapshot.records
     assert list(after) == ["new", "kept", "otherwise"]
     assert after["kept"] is before["kept"]
     assert game.verdict("otherwise") == game.verdict("new") == "unknown"
-    assert game.rounds.snapshot.readiness.failing == ("new", "otherwise")
+    assert game.rounds.snapshot.readiness == Readiness("ready", pending=("new", "otherwise"))
+    assert steps(game)[-1] == ("otherwise", "ok", "unknown")
     (told,) = game.take_told("idkmesh.matrix.reloaded")
     assert told.facts == {"dependencies": 3, "kept": 1, "changed": 1, "added": 1, "removed": 1}
     assert {run.name for run in game.turn(0.5)} == {"new", "otherwise"}
     assert {run.name for run in game.turn(0.5)} == {"kept"}
 
 
+FIGURES_CHANGED: list[dict[str, Any]] = [
+    {"success_threshold": 3},
+    {"timeout_ms": 400},
+    {"cache_ms": 9000},
+    {"cache_ms": 1500},
+    {"interval_ms": 500, "cache_ms": 1000},
+    {"interval_ms": 5000, "cache_ms": 9000},
+    {"refresh": Refresh.REQUEST, "cache_ms": 12_000},
+]
+
+
+@pytest.mark.parametrize("figures", FIGURES_CHANGED)
+@pytest.mark.parametrize("at", [0.0, 0.1, 0.5, 0.899])
+def test_other_figures_keep_the_state(figures: dict[str, Any], at: float) -> None:
+    """HL-3.5: verdict, rows, results and probe stay; nobody is told of a dependency, and it is ready throughout."""
+    game, run = started()
+    game.end(run, OK)
+    game.clock.now += at
+    before = game.rounds.snapshot.records["db"]
+    game.reload(dependency(**figures))
+    after = game.rounds.snapshot.records["db"]
+    assert after.dependency == dependency(**figures)
+    assert (after.probe, after.history, after.state.successes) == (before.probe, before.history, 1)
+    (told,) = game.take_told("idkmesh.matrix.reloaded")
+    assert (told.facts["kept"], told.facts["changed"]) == (0, 1)
+    steps(game)
+    began = []
+    for _ in range(1000):
+        if figures.get("refresh") is Refresh.REQUEST:
+            game.rounds.ask_all(game.clock.moment())
+        for run in game.turn(0.01):
+            began.append(run.began)
+            game.end(run, OK)
+        assert game.status() == "ready"
+    assert steps(game) == []
+    apart = [later - earlier for earlier, later in itertools.pairwise([START, *began])]
+    interval = figures.get("interval_ms", 1000) / 1000
+    assert min(apart) >= min(0.9 * interval, 0.9)
+    assert max(apart[1:]) <= max(interval, 1.6) + 0.02
+
+
+def test_a_shorter_cache_counts_from_the_reading() -> None:
+    """HL-3.5, HL-4.5: a result lives no longer than the shorter one from then on, nor than it would have."""
+    for at, ends in ((0.5, 2.0), (1.5, 2.5)):
+        game, run = started()
+        game.end(run, OK)
+        game.turn(at)
+        game.reload(dependency(cache_ms=1500))
+        assert game.rounds.snapshot.records["db"].state.expires == pytest.approx(START + ends)
+
+
+def test_what_has_expired_does_not_come_back_by_a_longer_cache() -> None:
+    """HL-3.5, HL-1.4: too old stays too old; the word on it is stale."""
+    game, run = started()
+    game.end(run, OK)
+    game.turn(1.0)
+    game.clock.now = START + 2.5
+    game.reload(dependency(cache_ms=60_000))
+    assert (game.verdict(), game.status()) == ("unknown", "not_ready")
+    assert unknown_because(game.rounds.snapshot.records["db"], game.clock.now) == "stale"
+    assert steps(game)[-1] == ("db", "ok", "unknown")
+
+
+def test_a_run_that_is_out_counts_by_the_other_figures() -> None:
+    """HL-3.5, HL-4.1: it has the timeout that it began with, its result the other thresholds and life."""
+    game, run = started(critical=False, failure_threshold=2)
+    game.end(run, OK)
+    (run,) = game.turn(1.0)
+    game.reload(dependency(critical=True, timeout_ms=100, cache_ms=5000))
+    assert game.turn(0.2) == []
+    game.end(run, OK)
+    assert game.rounds.snapshot.records["db"].state.expires == START + 1.2 + 5.0
+    assert game.verdict() == "ok"
+    (run,) = game.turn(0.8)
+    game.end(run, FAILED)
+    assert (game.verdict(), game.status()) == ("failing", "not_ready")
+
+
+def test_a_new_dependency_has_no_say_before_its_first_result() -> None:
+    """HL-3.5, HL-1.2: a reload takes nothing out of traffic; then the result decides, whatever it is."""
+    for outcome, status in ((OK, "ready"), (FAILED, "not_ready"), (COULD_NOT_RUN, "not_ready")):
+        game, run = started()
+        game.end(run, OK)
+        game.reload(dependency(), dependency("new"))
+        (run,) = game.turn()
+        game.turn(0.4)
+        assert game.rounds.snapshot.readiness_at(game.clock.now) == Readiness("ready", pending=("new",))
+        assert unknown_because(game.rounds.snapshot.records["new"], game.clock.now) == "not_run"
+        game.end(run, outcome)
+        assert game.rounds.snapshot.readiness_at(game.clock.now).pending == ()
+        assert game.status() == status
+
+
+@pytest.mark.parametrize("scheduled", [True, False])
+def test_a_first_result_is_not_waited_for_longer_than_its_run(scheduled: bool) -> None:
+    """HL-3.5, HL-1.4: when its run would be given up it counts as unknown, also where the scheduler stands still."""
+    game, run = started(cache_ms=60_000)
+    game.end(run, OK)
+    game.reload(dependency(cache_ms=60_000), dependency("new"))
+    late = 0.5 + OVERSTAY_SECONDS
+    if scheduled:
+        game.turn()
+        game.turn(late - 0.001)
+        assert game.status() == "ready"
+        game.turn(0.001)
+    else:
+        game.clock.now += late - 0.001
+        assert game.status() == "ready"
+        game.clock.now += 0.001
+    assert game.rounds.snapshot.readiness_at(game.clock.now).failing == ("new",)
+
+
+def test_another_probe_is_no_way_out_of_a_failure() -> None:
+    """HL-3.5, HL-1.2: what was not ok stays without traffic until the other probe has said that it is."""
+    game, run = started()
+    game.end(run, FAILED)
+    game.reload(dependency(probe=OTHER))
+    assert (game.verdict(), game.status()) == ("unknown", "not_ready")
+    assert steps(game)[-1] == ("db", "failing", "unknown")
+    (run,) = game.turn()
+    game.end(run, OK)
+    assert game.status() == "ready"
+
+
+def test_a_reload_at_the_start_lets_nobody_in() -> None:
+    """HL-1.3, HL-3.5: until startup has succeeded each probe is to run first, also those that have just come."""
+    game = Game(dependency())
+    game.reload(dependency(), dependency("new"))
+    (first, *_) = game.turn(0.1)
+    game.end(first, OK)
+    assert game.status() == "starting"
+
+
 def test_a_run_of_a_declaration_that_is_gone_says_nothing() -> None:
-    """HL-3.5, HL-4.3: it comes back to nobody, also where another declaration has its name."""
+    """HL-3.5, HL-4.3: it comes back to nobody, also where another probe has its name."""
     game, old = started()
-    game.reload(dependency(timeout_ms=400))
+    game.reload(dependency(probe=OTHER))
     (new,) = game.turn()
     assert game.end(old, FAILED) is True
     assert game.verdict() == "unknown"
@@ -413,6 +552,8 @@ def test_a_call_that_hangs_is_counted_once_and_while_it_lasts() -> None:
     assert seen == [(1, 1), (1, 1), (1, 1), (1, 2), (0, 2), (0, 2)]
     game.end(run, FAILED, hanging=True)
     game.reload(dependency(interval_ms=2000))
+    assert (game.rounds.snapshot.stuck, game.rounds.snapshot.stuck_total) == (1, 3)
+    game.reload(dependency(probe=OTHER))
     assert (game.rounds.snapshot.stuck, game.rounds.snapshot.stuck_total) == (0, 3)
 
 
@@ -484,6 +625,7 @@ class Anything(RuleBasedStateMachine):
         return [
             dependency(
                 name,
+                probe=OTHER if timeout == 300 else Tcp(host=name, port=1),
                 critical=name != "b",
                 timeout_ms=timeout,
                 refresh=Refresh.REQUEST if name == "c" else Refresh.SCHEDULE,
@@ -495,8 +637,8 @@ class Anything(RuleBasedStateMachine):
     def turn(self, after: float) -> None:
         self.turned = True
         for run in self.game.turn(after):
-            assert not any(other.dependency is run.dependency for other in self.out), "two runs of one probe at once"
-            former = [other for other in self.began if other.dependency is run.dependency]
+            assert not any(other.probe is run.probe for other in self.out), "two runs of one probe at once"
+            former = [other for other in self.began if other.probe is run.probe]
             assert all(run.began - other.began >= 0.8 - 1e-9 for other in former), "a run follows close upon another"
             self.began = [other for other in self.began if other not in former] + [run]
             self.out.append(run)
@@ -517,7 +659,7 @@ class Anything(RuleBasedStateMachine):
     def ask(self) -> None:
         self.game.rounds.ask_all(self.game.clock.moment())
 
-    @rule(names=st.sampled_from(["abc", "ab", "c", ""]), timeout=st.sampled_from([500, 500, 400]))
+    @rule(names=st.sampled_from(["abc", "ab", "c", ""]), timeout=st.sampled_from([500, 500, 400, 300]))
     def reload(self, names: str, timeout: int) -> None:
         self.game.reload(*self.declared(names, timeout))
 
@@ -578,11 +720,14 @@ def test_a_probe_that_cannot_be_run_is_heard_of_once() -> None:
 
 
 def test_a_reload_tells_what_is_known_no_longer() -> None:
-    """HL-3.5, HL-5.4: who was told that a dependency is ok hears that another declaration of it is not known yet."""
+    """HL-3.5, HL-5.4: who was told that a dependency is ok hears that nothing is known by its other probe yet."""
     game = Game(dependency())
     (run,) = game.turn()
     game.end(run)
     game.take_told("idkmesh.dependency.changed")
     game.reload(dependency(timeout_ms=400))
+    assert game.take_told("idkmesh.dependency.changed") == []
+    game.reload(dependency(timeout_ms=400, probe=OTHER))
     (told,) = game.take_told("idkmesh.dependency.changed")
-    assert (told.facts["from"], told.facts["to"], told.facts["detail"]) == ("ok", "unknown", "declared anew")
+    assert (told.facts["from"], told.facts["to"]) == ("ok", "unknown")
+    assert told.facts["detail"] == "not run: its probe is another"

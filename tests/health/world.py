@@ -47,6 +47,8 @@ class Fault:
     hits: tuple[str, ...] = ()
     says: tuple[tuple[Outcome, float], ...] = ()
     halts: str = ""
+    becomes: tuple[Dependency, ...] = ()
+    """The matrix that is read when the fault begins, where there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,9 @@ class World:
         self.clock = ManualClock()
         self.shown: list[Shown] = []
         self.done: list[tuple[float, Do, str]] = []
-        self.words: dict[str, str] = {row.name: "" for row in rows}
-        self.begun: dict[str, list[float]] = {row.name: [] for row in rows}
+        names = [row.name for row in (*rows, *fault.becomes)]
+        self.words: dict[str, str] = dict.fromkeys(names, "")
+        self.begun: dict[str, list[float]] = {name: [] for name in names}
         self._rows, self._fault, self._settings, self._chances, self._budget = rows, fault, settings, chances, budget
         self._container = Container(until=START)
         self._game: Game | None = None
@@ -97,8 +100,8 @@ class World:
         self._order = itertools.count()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._said: dict[str, itertools.cycle[tuple[Outcome, float]]] = {}
-        for instant in (chances.begin, chances.end):
-            self._at(instant, lambda: None)
+        self._at(chances.begin, self._reload)
+        self._at(chances.end, lambda: None)
 
     def run(self, until: float) -> World:
         """Let time pass until an instant."""
@@ -164,6 +167,10 @@ class World:
             if not self._halted(beat.name):
                 beat.beat()
         self._at(self.clock.now + min(BEAT_SECONDS, self._budget / 2), lambda: self._beat(launch))
+
+    def _reload(self) -> None:
+        if self._fault.becomes and self._game is not None:
+            self._game.reload(*self._fault.becomes)
 
     def _begun(self, run: Run) -> None:
         self.begun[run.name].append(self.clock.now)
