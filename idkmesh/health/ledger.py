@@ -154,7 +154,8 @@ class Ledger:
         self.update(name, state=state, history=history, hanging=result.hanging)
         self._note(record.dependency, expired, moment)
         self._note(record.dependency, change, moment)
-        if record.state.last is None and result.outcome is Outcome.COULD_NOT_RUN:
+        could_before = known.last is None or known.last.outcome is not Outcome.COULD_NOT_RUN
+        if change is None and could_before and result.outcome is Outcome.COULD_NOT_RUN:
             # Its verdict is unknown as before, which is no change; that it cannot be asked at all is to be heard of.
             facts = {"detail": result.detail, "critical": record.dependency.critical}
             self._changes.append(Change(DEPENDENCY_NOT_RUN, name, facts))

@@ -719,6 +719,42 @@ def test_a_probe_that_cannot_be_run_is_heard_of_once() -> None:
     assert game.take_told("idkmesh.dependency.changed") == []
 
 
+def test_a_verdict_that_is_lost_tells_by_itself_why() -> None:
+    """HL-4.2, HL-5.4: ok that becomes unknown is a change with its word, and no second event says the same."""
+    game, run = started()
+    game.end(run)
+    for _ in range(2):
+        (run,) = game.turn(1.0)
+        game.end(run, COULD_NOT_RUN, detail="no such program")
+    assert [each.facts["detail"] for each in game.take_told("idkmesh.dependency.changed")][-1] == "no such program"
+    assert game.take_told("idkmesh.dependency.could_not_run") == []
+
+
+def test_a_probe_that_can_be_run_no_more_is_heard_of_where_nothing_was_known() -> None:
+    """HL-4.5, HL-5.4: the verdict had expired, and was told for that; that nobody can ask any more is told besides."""
+    game, run = started(cache_ms=1500)
+    game.end(run)
+    (run,) = game.turn(1.0)
+    game.turn(1.0)
+    assert [each.facts["detail"] for each in game.take_told("idkmesh.dependency.changed")][-1] == "stale"
+    game.end(run, COULD_NOT_RUN, detail="no such program")
+    (told,) = game.take_told("idkmesh.dependency.could_not_run")
+    assert told.facts["detail"] == "no such program"
+
+
+def test_a_reload_that_brings_a_probe_which_cannot_be_run_is_told() -> None:
+    """HL-3.5, HL-5.4: ok becomes unknown by the reload, and an event says why the new probe says nothing."""
+    game, run = started()
+    game.end(run)
+    game.reload(dependency(probe=OTHER))
+    (run,) = game.turn()
+    game.end(run, COULD_NOT_RUN, detail="no such program")
+    (told,) = game.take_told("idkmesh.dependency.could_not_run")
+    assert told.facts["detail"] == "no such program"
+    changes = [(each.facts["from"], each.facts["to"]) for each in game.take_told("idkmesh.dependency.changed")]
+    assert changes == [("unknown", "ok"), ("ok", "unknown")]
+
+
 def test_a_reload_tells_what_is_known_no_longer() -> None:
     """HL-3.5, HL-5.4: who was told that a dependency is ok hears that nothing is known by its other probe yet."""
     game = Game(dependency())
