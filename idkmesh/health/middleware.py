@@ -5,7 +5,7 @@ Laws of this module:
 1. A request is answered from what is stored (HL-1.5): it runs no probe and waits for none. It takes the lock only to
    begin probing, once a process.
 2. Whatever is not GET or HEAD of a probe path is the program's, and a fault here never becomes a fault of it.
-3. Each process has its own runner: threads do not go through a fork, so a forked child begins anew.
+3. Each process has its own probes and its own watch: threads do not go through a fork, so a forked child begins anew.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from idkmesh.health.answers import ProbeAnswer
     from idkmesh.health.model import ProbeMatrix
 
-
 RETRY_AFTER_SECONDS: Final = 1
 """The ``Retry-After`` of every 503: the default of the setting of that name."""
 
@@ -61,7 +60,8 @@ class HealthMiddleware:
     processes call that in each (in ``post_worker_init`` of gunicorn), else the first request that meets a process finds
     it ``starting``. ``watchdog`` is the program's own, whose components stand behind liveness beside the runner of the
     probes; without one there is the runner alone, with the budget of the matrix. ``identity`` is what the answers call
-    the service. Any thread may call any method.
+    the service. What changes is a line each to the logger ``idkmesh``, a stall of a component too. Any thread may call
+    any method.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class HealthMiddleware:
         self._app = app
         self._matrix = matrix
         self._clock = SystemClock()
-        self._watchdog = watchdog or Watchdog(matrix.watchdog.budget_seconds, self._clock)
+        self.watchdog = watchdog or Watchdog(matrix.watchdog.budget_seconds, self._clock)
+        """Whose silent components fail liveness: the program's own, or one for the runner of the probes alone."""
         self._identity = identity or ServiceIdentity(service="health", service_version=__version__)
         rows = (Known(row.name, row.critical, Verdict.UNKNOWN, ran=False) for row in matrix.dependencies)
         self._unknown = judge(rows, started=False)
@@ -113,7 +114,7 @@ class HealthMiddleware:
                 raise RuntimeError("a health middleware that was closed is not started again: make another")
             if self._service is not None:
                 return
-            service = HealthService(self._matrix, clock=self._clock, watchdog=self._watchdog)
+            service = HealthService(self._matrix, clock=self._clock, watchdog=self.watchdog)
             service.start()
             self._service = service
 
@@ -141,7 +142,7 @@ class HealthMiddleware:
 
     def _answer(self, path: str) -> ProbeAnswer:
         if path in LIVENESS_PATHS:
-            return liveness_answer(alive=not self._watchdog.overdue(self._clock.monotonic()))
+            return liveness_answer(alive=not self.watchdog.overdue(self._clock.monotonic()))
         if self._draining:
             return draining_answer()
         service = self._service
@@ -159,7 +160,7 @@ class HealthMiddleware:
 
     def _begin_in_child(self) -> None:
         self._lock = threading.Lock()  # a thread that the child has not may have held the other
-        self._watchdog.renew()
+        self.watchdog.renew()
         if self._service is not None:
             self._service.forget()
         self._service = None

@@ -67,6 +67,8 @@ class HealthService:
     ``changed`` gets each change (HL-5.4) in the thread that saw it, and must not wait; ``log`` takes a line and a level
     of :mod:`logging`, and must not wait either. ``watchdog`` is a program's own; without one there is one with the
     budget of the matrix. Any thread may call any method.
+
+    :raises WatchdogError: the watchdog has a component named ``probes``.
     """
 
     def __init__(  # noqa: PLR0913  what one service differs in from another, a keyword each
@@ -97,7 +99,10 @@ class HealthService:
     # --- its life -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to probe and to watch."""
+        """Begin to probe and to watch.
+
+        :raises RuntimeError: the system starts no thread. Nothing is left then, and another service can be made.
+        """
         try:
             self._watcher.start()
             self._runner.start()

@@ -164,6 +164,7 @@ def test_the_runner_is_watched(make: Make) -> None:
     watchdog = Watchdog(3.0)
     app = make(matrix_of(), watchdog)
     app.start()
+    assert app.watchdog is watchdog
     assert list(watchdog.silences(0.0)) == [PROBES]
     assert app.close()
     assert list(watchdog.silences(0.0)) == []
@@ -374,7 +375,6 @@ import os, sys, threading, time, warnings
 from wsgiref.util import setup_testing_defaults
 from idkmesh import Watchdog
 from idkmesh.health.middleware import HealthMiddleware
-from idkmesh.health.service import PROBES
 from tests.health.support import dependency, matrix_of, until
 from idkmesh.health.model import Disk
 
