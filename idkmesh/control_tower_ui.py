@@ -212,7 +212,7 @@ def serve_control_tower(
         if open_page:
             # In a thread of its own: a browser that runs in the terminal would keep the server from serving it.
             threading.Thread(target=_open_browser, args=(server.link,), daemon=True).start()
-        return run(server, signals, server.health.overdue)
+        return run(server, signals, server.health.watchdog)
 
 
 def _open_browser(link: str) -> None:

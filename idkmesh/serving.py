@@ -25,10 +25,11 @@ from idkmesh.httpd.signals import serve_until_signal
 from idkmesh.service_runtime import ServiceIdentity, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from idkmesh.control_tower.probes import ProbeState
     from idkmesh.health.service import HealthService
+    from idkmesh.health.watchdog import Watchdog
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
 
@@ -162,7 +163,7 @@ def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
             stack.enter_context(_probes_of(server, health, probe_address))
         served = console.fitted(target)
         console.say(f"idkmesh serve {__version__} serves {served} on {scheme}://{url_host(name)}:{server.server_port}/")
-        return run(server, signals, tuple if health is None else health.overdue)
+        return run(server, signals, None if health is None else health.watchdog)
 
 
 def _probes_of(
@@ -217,14 +218,14 @@ def _is_open(name: str) -> bool:
     return not ipaddress.ip_address(name.partition("%")[0]).is_loopback
 
 
-def run(server: BoundedHTTPServer, signals: ShutdownSignals, overdue: Callable[[], Sequence[str]]) -> int:
+def run(server: BoundedHTTPServer, signals: ShutdownSignals, watchdog: Watchdog | None) -> int:
     """Serve until a signal, drain, and return the exit code. The log goes to standard error, line by line.
 
-    ``overdue`` names the components that have been silent for too long, and does not wait: a supervisor is to know.
+    A supervisor is to know of the ``watchdog``'s overdue components.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     use_short_switch_interval()
-    return serve_until_signal(server, signals, overdue=overdue)
+    return serve_until_signal(server, signals, watchdog=watchdog)
 
 
 def _bind(

@@ -15,7 +15,7 @@ import re
 import socket
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from idkmesh.service_runtime import log_line
 
@@ -32,9 +32,6 @@ MAX_STATUS_CHARACTERS: Final = 200
 
 RETRY_SECONDS: Final = 0.1
 """How soon a beat that did not get through is sent again: a loop may pass a thousand times in that time."""
-
-LONGEST_TURN_SECONDS: Final = 0.5
-"""How long a loop may take for a turn where nobody waits for a keep-alive: the standard library's own."""
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,18}")
 _USEC: Final = 1_000_000
@@ -73,6 +70,13 @@ def status_line(text: str) -> str:
     """Return a ``STATUS=`` assignment: one line of a bounded length, whatever the text is."""
     shown = "".join(character if character.isprintable() else "?" for character in text[:MAX_STATUS_CHARACTERS])
     return f"STATUS={shown}"
+
+
+class Watched(Protocol):
+    """Who knows the components that promised to beat: a watchdog."""
+
+    def overdue(self, now: float) -> Sequence[str]:
+        """Name the components that have been silent for too long. ``now`` is in monotonic seconds. Does not wait."""
 
 
 class Notifier:
@@ -160,33 +164,6 @@ class Notifier:
         return True
 
 
-def tell_supervisor(
-    server: BoundedHTTPServer, environ: Mapping[str, str], overdue: Callable[[], Sequence[str]]
-) -> float:
-    """Tell systemd that the server listens, that nobody in it is overdue, and when it drains (HL-2.4).
-
-    Return the longest time that a turn of its loop may take, in seconds, so that no keep-alive comes late. Without
-    ``NOTIFY_SOCKET`` nothing is told.
-    """
-    notifier = Notifier.from_environ(environ)
-    if not environ.get(SOCKET_VARIABLE):
-        return LONGEST_TURN_SECONDS
-    actions = server.service_actions
-
-    def act() -> None:
-        actions()
-        notifier.beat(time.monotonic(), overdue())
-
-    def happened(what: str, _facts: object) -> None:
-        if what == "drain.started":
-            notifier.stopping()
-
-    server.service_actions = act  # type: ignore[method-assign]
-    server.tell(happened)
-    notifier.ready()
-    return min(LONGEST_TURN_SECONDS, (notifier.period or 1.0) / 2)
-
-
 def _period(environ: Mapping[str, str], pid: int, log: Callable[[str, int], None]) -> float | None:
     """Return half of ``WATCHDOG_USEC`` in seconds, None where no keep-alive is wanted of this process."""
     usec, wanted = environ.get(USEC_VARIABLE, ""), environ.get(PID_VARIABLE, "")
@@ -196,3 +173,25 @@ def _period(environ: Mapping[str, str], pid: int, log: Callable[[str, int], None
         log(f"{USEC_VARIABLE} is no number of microseconds: systemd gets no keep-alive", logging.WARNING)
         return None
     return int(usec) / _USEC / 2
+
+
+def tell_supervisor(server: BoundedHTTPServer, watchdog: Watched | None) -> None:
+    """Have a server that listens tell systemd so, that nobody is overdue, and when it drains (HL-2.4).
+
+    Its loop beats, and goes round twice in each period at least. Without ``NOTIFY_SOCKET`` nothing is done.
+    """
+    if not os.environ.get(SOCKET_VARIABLE):
+        return
+    notifier = Notifier.from_environ(os.environ, log=server.log_line)
+
+    def beat() -> None:
+        now = time.monotonic()
+        notifier.beat(now, () if watchdog is None else watchdog.overdue(now))
+
+    def happened(what: str, _facts: object) -> None:
+        if what == "drain.started":
+            notifier.stopping()
+
+    server.at_each_turn(beat, longest=float("inf") if notifier.period is None else notifier.period / 2)
+    server.tell(happened)
+    notifier.ready()

@@ -100,6 +100,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         self._front: Front | None = None
         self._front_thread: int | None = None
         self._ended_loops = 0
+        self._act: Callable[[], None] | None = None
+        self._longest_turn = math.inf
         self._stop = False
         self._signal = 0
         self._interrupted = False
@@ -150,9 +152,9 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
         self._core.observer = both
 
-    def log_line(self, line: str) -> None:
+    def log_line(self, line: str, level: int = logging.INFO) -> None:
         """Log one line with the server's own, without waiting for whoever reads them (HS-13.1)."""
-        self._core.log.write(line)
+        self._core.log.write(line, level)
 
     def watch_loop(self, register: Callable[[], Pulse]) -> None:
         """Have the loop beat at the top of each turn: `register` gives it its pulse when it begins (HL-2.1).
@@ -162,6 +164,13 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         """
         if not self.limits.serial:
             self._core.register = register
+
+    def at_each_turn(self, act: Callable[[], None], *, longest: float) -> None:
+        """Call `act` after each turn of the loop, and have no turn wait longer than `longest` seconds.
+
+        It runs on the loop's thread, also in a drain: it must not wait. One may be set; another one takes its place.
+        """
+        self._act, self._longest_turn = act, longest
 
     # --- the steps of socketserver ---------------------------------------------------------------------------------
 
@@ -335,7 +344,9 @@ class BoundedHTTPServer(ThreadingHTTPServer):
             self._front.wake()
 
     def _turn(self, front: Front, timeout: float) -> None:
-        front.turn(timeout)
+        front.turn(min(timeout, self._longest_turn))
+        if self._act is not None:
+            self._act()
         if self._interrupted:
             self._interrupted = False
             raise KeyboardInterrupt

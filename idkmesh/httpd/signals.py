@@ -7,9 +7,9 @@ import signal
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from types import FrameType, TracebackType
 
+    from idkmesh.httpd.notify import Watched
     from idkmesh.httpd.server import BoundedHTTPServer
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -60,30 +60,25 @@ class ShutdownSignals:
 
 
 def serve_until_signal(
-    server: BoundedHTTPServer,
-    signals: ShutdownSignals | None = None,
-    *,
-    overdue: Callable[[], Sequence[str]] = tuple,
+    server: BoundedHTTPServer, signals: ShutdownSignals | None = None, *, watchdog: Watched | None = None
 ) -> int:
     """Serve until SIGTERM or SIGINT, drain, close; return the exit code, which is 0 (HS-9.2). For the main thread.
 
-    Under systemd (``NOTIFY_SOCKET``) it is told that the service is ready, alive and stopping (HL-2.4).
+    Under systemd (`NOTIFY_SOCKET`) it says that it is ready, alive and stopping (HL-2.4).
 
     :param signals: what has caught the signals so far; None catches them from now on.
-    :param overdue: names the components that have been silent for too long, and does not wait: while there is one,
-        systemd gets no keep-alive. The loop's own turns stand behind it besides.
+    :param watchdog: an `idkmesh.Watchdog`; while one of its components is overdue, systemd gets no sign of life.
     """
     if signals is None:
         with ShutdownSignals() as own:
-            return serve_until_signal(server, own, overdue=overdue)
-    turn = 0.5
-    if os.environ.get("NOTIFY_SOCKET"):
-        from idkmesh.httpd.notify import tell_supervisor  # noqa: PLC0415  most services have no such supervisor
-
-        turn = tell_supervisor(server, os.environ, overdue)
-    signals.attach(server)
+            return serve_until_signal(server, own, watchdog=watchdog)
     try:
-        server.serve_forever(turn)
+        if os.environ.get("NOTIFY_SOCKET"):
+            from idkmesh.httpd.notify import tell_supervisor  # noqa: PLC0415  nobody else waits for the import
+
+            tell_supervisor(server, watchdog)
+        signals.attach(server)
+        server.serve_forever()
     finally:
         server.server_close()
     return 0

@@ -16,7 +16,9 @@ import pytest
 
 from idkmesh.health.manifest import manifest
 from idkmesh.health.matrix_file import read_matrix
+from idkmesh.health.watchdog import Watchdog
 from idkmesh.httpd import BoundedHTTPServer
+from idkmesh.httpd.front import Front
 from idkmesh.httpd.notify import RETRY_SECONDS, Keepalive, Notifier, status_line, tell_supervisor
 from tests.events.support import ROOT
 from tests.health.matrices import EXAMPLE
@@ -256,51 +258,99 @@ def test_a_serving_command_tells_its_supervisor(tmp_path: Path) -> None:
         assert service.returncode == 0
 
 
-def test_a_stalled_part_ends_the_keep_alive(tmp_path: Path) -> None:
-    """HL-2.4: the beats are those that liveness is read from: while one is overdue systemd gets a status, and no more.
-
-    A real server in this process goes round all the time; whom it names overdue is the test's to say.
-    """
-    overdue: list[str] = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
-        supervisor.bind(str(tmp_path / "notify"))
-        supervisor.settimeout(20)
-        environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "20000"}
-        server = BoundedHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-        assert tell_supervisor(server, environ, lambda: tuple(overdue)) == 0.005  # half of the period of 10 ms
-        server.service_actions()
-        overdue.append("probes")
-        server.service_actions()
-        server.server_close()
-        heard = [supervisor.recv(4096).decode() for _ in range(3)]
-        supervisor.settimeout(0)
-        with pytest.raises(BlockingIOError):
-            supervisor.recv(4096)
-    assert heard == ["READY=1\nSTATUS=ready", "WATCHDOG=1", "STATUS=stalled: probes"]
-
-
-LIBRARY = """
-from idkmesh import BoundedWSGIServer, serve_until_signal
-def app(environ, start_response):
-    start_response("200 OK", [])
-    return []
-serve_until_signal(BoundedWSGIServer(("127.0.0.1", 0), app))
+OWN_PROGRAM = """
+import sys
+from idkmesh.httpd import BoundedWSGIServer, serve_until_signal
+server = BoundedWSGIServer(("127.0.0.1", 0), lambda environ, start_response: [])
+sys.exit(serve_until_signal(server))
 """
 
 
-def test_a_program_of_the_library_tells_systemd_too(tmp_path: Path) -> None:
-    """HL-2.4: ready, keep-alives in time although nobody asks anything, and stopping: with ``Type=notify``."""
-    supervisor = Supervisor(str(tmp_path / "notify"))
-    environ = {**os.environ, **supervisor.environ(WATCHDOG_USEC="400000"), "PYTHONPATH": str(ROOT)}
-    supervisor.socket.settimeout(20)
-    with subprocess.Popen([sys.executable, "-c", LIBRARY], env=environ) as process:
-        try:
-            heard = [supervisor.socket.recv(4096).decode() for _ in range(4)]
-            process.terminate()
-            while "STOPPING=1" not in heard[-1]:
-                heard.append(supervisor.socket.recv(4096).decode())
-        finally:
-            process.kill()
-    assert heard[0].startswith("READY=1")
-    assert heard[1:4] == ["WATCHDOG=1"] * 3
-    supervisor.socket.close()
+def test_a_program_of_its_own_tells_its_supervisor(tmp_path: Path) -> None:
+    """HL-2.4: so does whoever calls `serve_until_signal`, with nothing else: `Type=notify` waits for the word."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
+        supervisor.bind(str(tmp_path / "notify"))
+        supervisor.settimeout(20)
+        variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        with subprocess.Popen(
+            [sys.executable, "-c", OWN_PROGRAM], env={**os.environ, **variables}, cwd=ROOT
+        ) as service:
+            try:
+                heard = [supervisor.recv(4096).decode() for _ in range(4)]
+                service.send_signal(signal.SIGTERM)
+                while "STOPPING=1" not in heard[-1]:
+                    heard.append(supervisor.recv(4096).decode())
+                service.wait(20)
+            finally:
+                service.kill()
+        assert heard[0].startswith("READY=1\n")
+        assert heard[1:4] == ["WATCHDOG=1"] * 3
+        assert service.returncode == 0
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
+    """Return a supervisor whom this process is to tell of itself."""
+    here = Supervisor(str(tmp_path / "notify"))
+    monkeypatch.setenv("NOTIFY_SOCKET", here.address)
+    monkeypatch.delenv("WATCHDOG_PID", raising=False)
+    yield here
+    here.socket.close()
+
+
+def go_round(server: BoundedHTTPServer) -> None:
+    """Have the loop go round for a moment: nobody connects."""
+    server.timeout = 0.01
+    server.handle_request()
+
+
+def test_a_stalled_part_ends_the_keep_alive(told: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HL-2.4: while a beat is overdue systemd gets a status, and no more; then it is well again."""
+    monkeypatch.setenv("WATCHDOG_USEC", "20000")
+    watchdog = Watchdog(1000.0)
+    server = BoundedHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    tell_supervisor(server, watchdog)
+    go_round(server)
+    heard = told.heard()
+    assert heard[:2] == ["READY=1\nSTATUS=ready", "WATCHDOG=1"]
+    consumer = watchdog.register("consumer", 1e-9)
+    go_round(server)
+    assert told.heard() == ["STATUS=stalled: consumer"]
+    consumer.close()
+    go_round(server)
+    assert told.heard()[0] == "WATCHDOG=1\nSTATUS=well again"
+    server.server_close()
+
+
+@pytest.mark.parametrize(("usec", "longest"), [("1000000", 0.25), ("20000", 0.005), (None, 0.5)])
+def test_the_loop_goes_round_twice_in_each_period(
+    usec: str | None, longest: float, told: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HL-2.4: however short the time that systemd waits, no turn lasts longer than half of the keep-alive's period."""
+    waits: list[float] = []
+    turn = Front.turn
+
+    def noted(front: Front, timeout: float) -> None:
+        waits.append(timeout)
+        turn(front, 0.0)
+
+    monkeypatch.setattr(Front, "turn", noted)
+    if usec is not None:
+        monkeypatch.setenv("WATCHDOG_USEC", usec)
+    server = BoundedHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    tell_supervisor(server, None)
+    server.service_actions = server.shutdown  # type: ignore[method-assign]  # after one turn
+    server.serve_forever()
+    server.server_close()
+    assert waits[0] == longest
+    assert max(waits) <= longest
+    assert told.heard()[0] == "READY=1\nSTATUS=ready"
+
+
+def test_without_a_supervisor_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HL-2.4: no socket, no action at each turn."""
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    server = BoundedHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    tell_supervisor(server, None)
+    assert (server._act, server._core.observer) == (None, None)
+    server.server_close()

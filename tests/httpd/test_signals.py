@@ -20,8 +20,7 @@ class Server:
     def request_drain(self, number: int) -> None:
         self.drained.append(number)
 
-    def serve_forever(self, poll_interval: float) -> None:
-        assert poll_interval == 0.5
+    def serve_forever(self) -> None:
         if self.raising is not None:
             raise self.raising
 
