@@ -183,6 +183,7 @@ class ControlTowerServer(BoundedHTTPServer):
             silences=health.silences,
             liveness=health.liveness,
             slots_held=health.slots_held,
+            matrix_refused=health.matrix.refused is not None,
             limits=limits_document(self.limits),
             usage=usage_document(self.usage()),
         )

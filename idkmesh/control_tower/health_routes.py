@@ -29,7 +29,7 @@ def dependency_routes(reading: Callable[[], HealthReading]) -> tuple[Route, Rout
 
     def all_of_them(_request: Request, _body: bytes) -> Response:
         health = reading()
-        head, items = dependency_list(health.snapshot, health.now)
+        head, items = dependency_list(health.snapshot, health.matrix, health.now)
         return Response(200, (), json_list_body(head, "items", items))
 
     def one_of_them(request: Request, _body: bytes) -> Response | Refusal:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from idkmesh.health.model import ProbeSpec
     from idkmesh.health.readiness import Readiness, Status
+    from idkmesh.health.reloads import MatrixReading
     from idkmesh.health.snapshot import HealthSnapshot, Record
 
 SCHEMA_VERSION: Final = "0.1"
@@ -62,7 +63,9 @@ def one_dependency_document(snapshot: HealthSnapshot, name: str, now: float) -> 
     return dependency_document(record, now, statuses_without(snapshot.readiness_at(now), (name,))[name])
 
 
-def dependency_list(snapshot: HealthSnapshot, now: float) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def dependency_list(
+    snapshot: HealthSnapshot, matrix: MatrixReading, now: float
+) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """Return the document of all dependencies without its ``items``, and those, in the matrix's order.
 
     An item is made when it is asked for: a thousand with their results are too much to be kept at once. The list is one
@@ -74,6 +77,7 @@ def dependency_list(snapshot: HealthSnapshot, now: float) -> tuple[dict[str, Any
         "kind": "idkmesh-list",
         "schema_version": SCHEMA_VERSION,
         "readiness": readiness_document(readiness),
+        "matrix": matrix.document(),
         "page": {"next_cursor": None, "limit": len(snapshot.records)},
     }
     return head, (dependency_document(record, now, without[name]) for name, record in snapshot.records.items())

@@ -44,6 +44,7 @@ class Reading:
     silences: Mapping[str, float] = field(default_factory=dict)
     liveness: Liveness = field(default_factory=Liveness)
     slots_held: int = 0
+    matrix_refused: bool = False
     limits: Mapping[str, object] = field(default_factory=dict)
     usage: Mapping[str, object] = field(default_factory=dict)
 
@@ -119,6 +120,11 @@ def _service(reading: Reading) -> Iterator[Metric]:
         value=liveness.dependency_only,
     )
     yield GaugeMetricFamily("idkmesh_slots_held", "Worker slots held for too long (HL-2.3).", value=reading.slots_held)
+    yield GaugeMetricFamily(
+        "idkmesh_matrix_refused",
+        "1 while the file of the matrix was read last and refused: an older one runs (HL-3.5).",
+        value=reading.matrix_refused,
+    )
     yield GaugeMetricFamily("idkmesh_probes_stuck", "Probes that have not come back (HL-4.11).", value=health.stuck)
     yield CounterMetricFamily(
         "idkmesh_probes_abandoned", "Runs that were given up (HL-4.11).", value=health.stuck_total

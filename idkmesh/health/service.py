@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.health.change_lines import ChangeLog
@@ -21,6 +21,7 @@ from idkmesh.health.changes import MATRIX_REFUSED, Change
 from idkmesh.health.findings import MatrixError
 from idkmesh.health.liveness import Liveness, watch
 from idkmesh.health.probes import probe_for as known_probe_for
+from idkmesh.health.reloads import MatrixReading, RefusedMatrix
 from idkmesh.health.runner import HealthRunner
 from idkmesh.health.slots import Slots, look
 from idkmesh.health.watchdog import Watchdog
@@ -59,6 +60,7 @@ class HealthReading:
     overdue: tuple[str, ...]
     budget: float
     slots_held: int
+    matrix: MatrixReading
 
 
 class HealthService:
@@ -86,6 +88,7 @@ class HealthService:
         self._log = log
         self._lines = ChangeLog(log)
         self._interval = matrix.watchdog.interval_ms / 1000
+        self._matrix = MatrixReading(clock.utc())
         self.watchdog = watchdog or Watchdog(matrix.watchdog.budget_seconds, clock)
         self._beat = self.watchdog.register(PROBES)
         self._runner = HealthRunner(matrix, probe_for, clock=clock, beat=self._beat, changed=self._tell, log=log)
@@ -139,9 +142,13 @@ class HealthService:
         self._runner.reload(matrix)
         self._interval = matrix.watchdog.interval_ms / 1000
         self.watchdog.rebudget(matrix.watchdog.budget_seconds)
+        self._matrix = MatrixReading(self._clock.utc())
 
     def reload_from(self, path: Path | str) -> bool:
-        """Read a matrix and take it, or say in one line why the running one stays. Reads a file: not for a front."""
+        """Read a matrix and take it, or say in one line why the running one stays, and keep that for :meth:`reading`.
+
+        Reads a file: not for a front.
+        """
         from idkmesh.health.matrix_file import reread_matrix  # noqa: PLC0415  a start without a matrix needs no YAML
 
         try:
@@ -155,15 +162,17 @@ class HealthService:
                 "rule": first.rule.value,
                 "what": first.what,
             }
-            self._log(f"the probe matrix is refused, the running one stays: {error}", logging.ERROR)
+            self._refuse("is refused", str(error))
             self._tell(Change(MATRIX_REFUSED, None, facts))
             return False
         except Exception as error:  # noqa: BLE001  a fault of ours must not end who reloads
-            self._log(
-                f"the probe matrix was not taken, the running one stays: {type(error).__name__}: {error}", logging.ERROR
-            )
+            self._refuse("was not taken", f"{type(error).__name__}: {error}")
             return False
         return True
+
+    def _refuse(self, how: str, what: str) -> None:
+        self._log(f"the probe matrix {how}, the running one stays: {what}", logging.ERROR)
+        self._matrix = replace(self._matrix, refused=RefusedMatrix(self._clock.utc(), what))
 
     # --- for who answers ------------------------------------------------------------------------------------------
 
@@ -198,6 +207,7 @@ class HealthService:
             overdue=self.watchdog.overdue(now),
             budget=self.watchdog.budget,
             slots_held=len(self._slots.held),
+            matrix=self._matrix,
         )
 
     # --- the watching thread's ------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from idkmesh.events.state import RecorderState
 from idkmesh.health.answers import probe_document
 from idkmesh.health.liveness import Liveness
 from idkmesh.health.readiness import Readiness
+from idkmesh.health.reloads import MatrixReading
 from idkmesh.health.service import HealthReading
 from idkmesh.health.snapshot import HealthSnapshot
 from idkmesh.httpd.errors import ERROR_CODES
@@ -73,6 +74,7 @@ HEALTH = HealthReading(
     overdue=("probes",),
     budget=10.0,
     slots_held=1,
+    matrix=MatrixReading(datetime(2026, 1, 2, tzinfo=UTC)),
 )
 RECORDS = Records(
     streams=StreamStatistics(open=1, opened_total=2, refused_total=3, dropped_total=4),

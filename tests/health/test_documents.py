@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from idkmesh.health.history import BUCKETS, KEPT, Entry, History
 from idkmesh.health.liveness import Liveness
 from idkmesh.health.metrics import Reading, exposition
 from idkmesh.health.model import KINDS, Outcome, Refresh
+from idkmesh.health.reloads import MatrixReading, RefusedMatrix
 from tests.events.support import ROOT
 from tests.health.support import COULD_NOT_RUN, FAILED, NOW, OK, Game, dependency, result
 
@@ -64,7 +66,7 @@ def all_kinds_of_states() -> Game:
 
 
 def list_of(game: Game) -> dict[str, Any]:
-    head, items = dependency_list(game.rounds.snapshot, game.clock.now)
+    head, items = dependency_list(game.rounds.snapshot, MatrixReading(NOW), game.clock.now)
     return {**head, "items": list(items)}
 
 
@@ -200,6 +202,21 @@ def value(text: bytes, name: str, **labels: str) -> float:
     return found
 
 
+def test_a_refused_matrix_is_in_the_list() -> None:
+    """HL-3.5, HL-5.3: when the running one was taken, and, once another was refused, when and why."""
+    game = all_kinds_of_states()
+    for matrix, refused in (
+        (MatrixReading(NOW), None),
+        (
+            MatrixReading(NOW, RefusedMatrix(NOW + dt.timedelta(minutes=1), "m.yaml:1:1: is empty")),
+            {"at": "2026-01-02T03:05:05.678Z", "what": "m.yaml:1:1: is empty"},
+        ),
+    ):
+        head, items = dependency_list(game.rounds.snapshot, matrix, game.clock.now)
+        check(head | {"items": list(items)}, "dependency-list")
+        assert head["matrix"] == {"read_at": "2026-01-02T03:04:05.678Z", "refused": refused}
+
+
 def test_exposition() -> None:
     """HL-5.5: a parser takes it, and finds each name of the clause with what the documents say."""
     game = all_kinds_of_states()
@@ -209,6 +226,7 @@ def test_exposition() -> None:
         silences={"front": 0.25},
         liveness=Liveness(overdue=("probes",), dependency_only=True, failures_total=3),
         slots_held=2,
+        matrix_refused=True,
         limits={"max_connections": 1000, "drain_timeout_seconds": 5.0, "keep_alive": False, "rate_limiting": "no"},
         usage={"in_flight": 4, "admitted_total": 9, "draining": True},
     )
@@ -236,6 +254,7 @@ def test_exposition() -> None:
     assert value(text, "idkmesh_liveness_during_dependency_outage") == 1
     assert value(text, "idkmesh_watchdog_silence_seconds", component="front") == 0.25
     assert value(text, "idkmesh_slots_held") == 2
+    assert value(text, "idkmesh_matrix_refused") == 1
     assert value(text, "idkmesh_probes_stuck") == value(text, "idkmesh_probes_abandoned_total") == 1
     assert value(text, "idkmesh_limit_max_connections") == 1000
     assert value(text, "idkmesh_limit_keep_alive") == 0

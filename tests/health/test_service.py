@@ -14,6 +14,7 @@ import pytest
 from idkmesh.health.change_lines import line_of
 from idkmesh.health.changes import MAX_NAMES, Change, named
 from idkmesh.health.model import Disk, WatchdogFigures
+from idkmesh.health.reloads import MatrixReading
 from idkmesh.health.self_watch import DISK_RESERVE, DISK_ROOM, nothing_but_itself, room_for_files
 from idkmesh.health.service import FRONT, PROBES, HealthService
 from idkmesh.health.slots import WARNING
@@ -261,6 +262,28 @@ def test_a_bad_file_keeps_the_running_matrix(tmp_path: Path, text: str | None, w
     assert (what, facts["findings"]) == ("idkmesh.matrix.refused", findings)
     assert where.startswith(f":{facts['line']}:{facts['column']}: ")
     assert list(watched.health.snapshot().records) == ["old"]
+    kept = watched.health.reading().matrix.refused
+    assert kept is not None
+    assert line.endswith(f": {kept.what}")
+
+
+def test_a_refused_file_is_remembered_until_one_is_taken(tmp_path: Path) -> None:
+    """HL-3.5, HL-5.3: who was not there when it was told finds when and why; a good file ends it."""
+    clock = ManualClock()
+    watched = Watched(matrix_of(dependency("old")), clock)
+    began = clock.utc()
+    assert watched.health.reading().matrix == MatrixReading(began)
+    file = tmp_path / "m.yaml"
+    file.write_text("")
+    clock.now += 5
+    assert not watched.health.reload_from(file)
+    matrix = watched.health.reading().matrix
+    assert matrix.refused is not None
+    assert (matrix.read_at, matrix.refused.at) == (began, clock.utc())
+    file.write_text(HEAD + ROW)
+    clock.now += 5
+    assert watched.health.reload_from(file)
+    assert watched.health.reading().matrix == MatrixReading(clock.utc())
 
 
 def test_a_fifo_holds_nobody_up_who_reloads(tmp_path: Path) -> None:
@@ -293,6 +316,7 @@ def test_a_fault_of_ours_ends_nobody_who_reloads(tmp_path: Path, monkeypatch: py
         ("the probe matrix was not taken, the running one stays: RuntimeError: no probe", logging.ERROR)
     ]
     assert watched.health.reading().budget == 3.0
+    assert watched.health.reading().matrix.refused is not None
     assert list(watched.health.snapshot().records) == ["old"]
 
 
