@@ -330,7 +330,7 @@ def test_no_thread_to_be_had(make: Make, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_request_asks_for_what_has_expired(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HL-4.6: with `refresh: request` a probe runs again when `/readyz` finds its result expired, and for no other."""
+    """HL-4.6: with `refresh: request` a probe runs again when `/readyz` finds too old a result; for no other path."""
     (tmp_path / "counted_probe.py").write_text("runs = []\ndef probe():\n    runs.append(1)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     probe = Python(target="counted_probe:probe")
