@@ -78,6 +78,11 @@ With workers, `max_connections` is at least `max_concurrent_requests` + `max_sse
 serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
 
 {sections}
+## Bounds that are no settings
+
+The grammar has two more, which the limits document states too: a request line of {MAX_REQUEST_LINE_BYTES:,} bytes
+(beyond it 414) and a header line of {MAX_HEADER_LINE_BYTES:,} bytes (431), both counted with their CRLF.
+
 # What the event store keeps
 
 `idkmesh control-tower` takes these two, under the same rules.
@@ -90,6 +95,7 @@ serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
 | `IDKMESH_STORE` | `--store` | the event store's file; `events.sqlite3` in the user's state directory if absent |
 | `IDKMESH_CONTROL_TOWER_TOKEN` | `--token-file` names a file instead | the session token; random if absent |
 | `IDKMESH_HTTP_ACCESS_LOG` | none | `1`: a line of JSON on standard error for each answer |
+
 # Health and probes
 
 Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag wins over its variable.
@@ -101,11 +107,6 @@ Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag
 
 The probe listener has bounds of its own, which are no settings: {LIMITS.max_connections} connections, of which the
 least useful gives way, {LIMITS.request_timeout:g} s for a request head of {LIMITS.max_header_bytes:,} bytes.
-
-## Bounds that are no settings
-
-The grammar has two more, which the limits document states too: a request line of {MAX_REQUEST_LINE_BYTES:,} bytes
-(beyond it 414) and a header line of {MAX_HEADER_LINE_BYTES:,} bytes (431), both counted with their CRLF.
 """
 
 
