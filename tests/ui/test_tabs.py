@@ -180,6 +180,22 @@ def test_new_tab_asks_a_living_one(watched: Watched, tower: Tower) -> None:
     assert second.evaluate("Object.values(sessionStorage)") == [TOKEN]
 
 
+def test_nothing_is_blank_before_the_link_is_asked_for(watched: Watched, tower: Tower) -> None:
+    """CT-8.7: while a tab without a token waits whether another has one, it says so: no frame is empty."""
+    watched.context.add_init_script("""
+        window.blank = 0;
+        requestAnimationFrame(function look() {
+            const parts = [...document.querySelectorAll("#main > *")].filter(one => one.localName !== "noscript");
+            if (parts.length && !parts.some(one => getComputedStyle(one).visibility === "visible")) blank += 1;
+            requestAnimationFrame(look);
+        });
+    """)
+    page = watched.open(tower.origin)
+    expect(page.get_by_role("heading", level=1, name="Link needed")).to_be_visible()
+    expect(page.locator(".asking")).to_be_hidden()
+    assert page.evaluate("blank") == 0
+
+
 def test_link_is_asked_for(watched: Watched, tower: Tower) -> None:
     """CT-8.7: without any token the person is asked; nonsense is called so, the pasted link opens the page."""
     page = watched.open(f"{tower.origin}/#/api")

@@ -21,6 +21,7 @@ export function lockedView(root, unlocked) {
     error,
   );
   root.append(
+    el("p.empty.asking", {}, "Asking the other tabs of this browser for the link."), // the sheet shows it for a moment
     el(
       "section.locked.card",
       { "aria-labelledby": "locked-title" },
