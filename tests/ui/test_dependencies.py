@@ -203,7 +203,7 @@ def test_thresholds_are_counted(watched: Watched, tower: Tower, world: World) ->
 
 
 def test_what_readiness_would_be_without_it(watched: Watched, tower: Tower, world: World) -> None:
-    """CT-8.10, HL-5.3: with two in the way, each says that without it the instance would still not be ready."""
+    """CT-8.10, HL-5.3: with two in the way, each says that leaving it out would not make the instance ready."""
     page = watched.ready(tower, "dependencies")
     watched.allow(REFUSED)
     world.refuse()
@@ -216,6 +216,43 @@ def test_what_readiness_would_be_without_it(watched: Watched, tower: Tower, worl
     world.lease.touch()
     expect(of(page, "orders-db").locator(".without")).to_have_text("leaving it out: ready")
     expect(of(page, "lease").locator(".without")).to_be_hidden()
+
+
+def test_words_of_the_panel(watched: Watched, tower: Tower, world: World) -> None:
+    """CT-8.10: the panel says what a figure is, how long a row of results is, and where the probe's target is."""
+    page = watched.ready(tower, "dependencies/orders-db")
+    panel = page.get_by_role("complementary")
+    documents(page, lambda document: document["items"][0].update(successes=15))
+    for words in (
+        "Critical: while it is not ok the instance gets no traffic.",
+        "Leaving it out readiness, if the matrix did not name it ready, as now",
+        "Interval interval_ms, from run to run 250 ms",
+        "A result is valid for cache_ms, then it is unknown 30 s",
+        "1 of 1 (15 in a row)",
+        "What the probe asks is in the matrix file alone: an address or a command may be a secret.",
+    ):
+        expect(panel).to_contain_text(re.compile(re.escape(words).replace(r"\ ", r"\s*")))
+    expect(panel).not_to_contain_text(re.compile("without it", re.IGNORECASE))
+    expect(panel).not_to_contain_text(str(world.port))
+
+
+@pytest.mark.parametrize("way", ["row", "link"])
+def test_the_opened_one_is_in_sight(browser: Browser, tmp_path: Path, world: World, way: str) -> None:
+    """CT-8.10: in one column the opened dependency is brought into sight, from a row far below or by its address."""
+    with (
+        running(tmp_path / "events.sqlite3", matrix=world.matrix()) as tower,
+        watching(browser, viewport={"width": 390, "height": 600}) as watched,
+    ):
+        page = watched.ready(tower)
+        if way == "row":
+            page.evaluate("location.hash = '#/dependencies'")
+            of(page, "search").get_by_role("link").click()
+        else:
+            page.evaluate("location.hash = '#/dependencies/search'")
+        panel = page.get_by_role("complementary")
+        expect(panel).to_contain_text("Leaving it out")
+        until(page, lambda: 0 <= panel.evaluate("one => one.getBoundingClientRect().top") < 300)
+        page.close()
 
 
 def test_running_stuck_and_expired(watched: Watched, tower: Tower) -> None:
@@ -416,6 +453,9 @@ def test_own_checks_are_named_apart(watched: Watched, tower: Tower) -> None:
     page.route("**/readyz", lambda route: route.fulfill(status=503, json=answer))
     expect(page.locator(".why")).to_contain_text("worker_slot warns. A request has held its place")
     expect(page.locator(".why a")).to_have_count(0)
+    answer["warnings"] = ["cache"]
+    expect(page.locator(".why")).to_contain_text("it does not keep the instance from being ready.")
+    expect(page.locator(".why")).not_to_contain_text("stays ready")
     page.evaluate("location.hash = '#/dependencies'")
     expect(page.locator(".beside")).to_have_text("/readyz says no for event_store too: the overview says more.")
 

@@ -64,6 +64,7 @@ class DependenciesView {
   #split = el("div.split");
   #told = el("div.told");
   #limit = ROWS;
+  #unseen = false; // whether the detail was opened and is not drawn yet
   #turned = () => this.#arrange();
 
   constructor(root, rest) {
@@ -98,14 +99,12 @@ class DependenciesView {
       this.#detail.open(rest);
     }
     setAttribute(this.#split, "data-open", String(rest !== ""));
+    this.#unseen = rest !== "" && rest !== before;
     this.update();
     if (rest === "" && before) {
       (this.#rows.get(before)?.link ?? document.getElementById("main")).focus();
     } else if (rest && rest !== before) {
       this.#detail.element.focus({ preventScroll: true });
-      if (NARROW.matches) {
-        this.#detail.element.scrollIntoView({ block: "start" });
-      }
     }
   }
 
@@ -139,6 +138,18 @@ class DependenciesView {
     this.#summary.hidden = items.length === 0;
     this.#empty.hidden = shown.length > 0;
     setText(this.#empty, emptyWords(this.#feed, items.length));
+    this.#bringIntoSight();
+  }
+
+  // Where there is one column the open one stands above the list, and who chose a row is far below. It waits for the
+  // list: before that the page is too short to be scrolled.
+  #bringIntoSight() {
+    if (this.#unseen && this.#feed.list) {
+      this.#unseen = false;
+      if (NARROW.matches) {
+        this.#detail.element.scrollIntoView({ block: "start" });
+      }
+    }
   }
 
   // When it is for the reader: {passed, now}, the seconds since the answer and the wall clock of the service in ms, by

@@ -98,6 +98,7 @@ class Parts {
       this.#advice,
       el("div.beats", {}, this.#strip.element, this.#strip.readout),
       this.#rows,
+      el("p.note", {}, "What the probe asks is in the matrix file alone: an address or a command may be a secret."),
       this.#results,
       this.#changed,
       this.#changes,

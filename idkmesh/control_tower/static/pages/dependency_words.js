@@ -60,7 +60,7 @@ export function towards({ verdict, successes, failures, success_threshold: up, f
 // "2 of 3", and how long the row is where that is more.
 export function threshold(row, needed) {
   const shown = `${number(Math.min(row, needed))} of ${number(needed)}`;
-  return row > needed ? `${shown}, ${number(row)} by now` : shown;
+  return row > needed ? `${shown} (${number(row)} in a row)` : shown;
 }
 
 // `passed` are the seconds since the answer.
@@ -78,7 +78,7 @@ export function nextWords({ running, stuck, next_run_seconds: next, refresh }, p
   return left > 0 ? `Next probe in ${duration(left)}` : "Next probe is due";
 }
 
-// What the instance would be without it, and what that says.
+// What the instance would be if the matrix did not name it, and what that says.
 export function withoutWords({ readiness_without: without, verdict, critical }, status) {
   const word = readinessWord(without);
   if (without !== status) {
@@ -141,7 +141,7 @@ export function meaning({ verdict, critical }) {
   }
   return critical
     ? "Critical: while it is not ok the instance is not ready."
-    : "Noncritical: it is a warning, and keeps nothing from being ready.";
+    : "Noncritical: it does not keep the instance from being ready. It is a warning.";
 }
 
 // What a row of results is for. The first result decides at once, so a state may be there before its row is full.
@@ -154,15 +154,15 @@ export function detailRows(item, status, passed, now) {
   const left = old === null ? 0 : life / 1000 - old;
   return [
     ["State", stateWords(item, now)[0], `since ${dateTime(item.since)} ${zone(item.since)}`],
-    ["If the matrix did not name it", withoutWords(item, status), "what readiness would be"],
+    ["Leaving it out", withoutWords(item, status), "readiness, if the matrix did not name it"],
     ["Failures in a row", threshold(item.failures, item.failure_threshold), untilWords(item, "failing")],
     ["Successes in a row", threshold(item.successes, item.success_threshold), untilWords(item, "ok")],
     ["Next probe", nextWords(item, passed)],
     ["Newest result", old === null ? "none yet" : `${duration(old)} ago`, detailOf(item)],
-    ["This result lives", old === null ? "" : left > 0 ? `for ${duration(Math.ceil(left))} more` : "no more: it has expired"],
+    ["It is valid for", old === null ? "" : left > 0 ? `${duration(Math.ceil(left))} more` : "no longer: it has expired"],
     ["Probe", visible(String(item.probe)), refresh === "request" ? "when /readyz is asked for" : "by the schedule"],
-    ["Timeout", ms(timeout)],
-    [refresh === "request" ? "Interval, at least" : "Interval", ms(interval), "interval_ms, from run to run"],
+    ["Timeout", ms(timeout), "timeout_ms, of one run"],
+    ["Interval", ms(interval), refresh === "request" ? "interval_ms, at least, from run to run" : "interval_ms, from run to run"],
     ["A result is valid for", ms(life), "cache_ms, then it is unknown"],
   ].filter(([, value]) => value !== "");
 }
