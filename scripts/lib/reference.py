@@ -18,6 +18,7 @@ from idkmesh.service_runtime import (
     SETTINGS,
     SPARE_CONNECTIONS,
 )
+from scripts.lib.matrix_page import matrix_page
 
 if TYPE_CHECKING:
     from idkmesh.httpd.errors import ErrorCode
@@ -186,7 +187,12 @@ against it.
 {families}"""
 
 
-PAGES = {"settings.md": settings_page, "errors.md": errors_page, "inspection.md": inspection_page}
+PAGES = {
+    "settings.md": settings_page,
+    "errors.md": errors_page,
+    "inspection.md": inspection_page,
+    "matrix.md": matrix_page,
+}
 
 
 def main() -> None:
