@@ -7,17 +7,18 @@ import http.client
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.health.matrix_file import read_matrix
 from scripts.bench.benchlib.processes import free_port
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCKERFILE = (ROOT / "examples" / "Dockerfile").read_text(encoding="utf-8")
 WAIT = 20.0
 
 
@@ -100,15 +102,62 @@ def test_the_probe_paths_of_a_flask_application(tmp_path: Path) -> None:
 
 
 def test_asking_a_probe_path() -> None:
-    """HL-6.2: the README's command asks the control tower, and says yes once it is ready."""
-    (command,) = (block for block in blocks("sh") if block.startswith("idkmesh healthcheck"))
+    """HL-6.2: the README's second command asks the control tower that the first one started, and says yes."""
+    assert "scripts/run healthcheck\n" in blocks("sh")
     port = free_port()
-    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     with running([sys.executable, "-m", "idkmesh", "control-tower", "--port", str(port)]):
         assert answer(port, "/readyz", 200).status == 200
-        shell = command.replace("8765", str(port)).replace("idkmesh", f"{shlex.quote(sys.executable)} -m idkmesh", 1)
-        done = subprocess.run(shell, shell=True, env=environ, check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")
+        command = [str(ROOT / "scripts" / "run"), "healthcheck", "--port", str(port)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "ready\n")
+
+
+def test_what_the_dockerfile_copies_is_enough(tmp_path: Path) -> None:
+    """Rule: of what the example copies into its image the package can be built, and the matrix is there."""
+    copied = [line.split() for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.MULTILINE)]
+    for *names, to in copied:
+        target = tmp_path / to.strip("/")
+        for name in names:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                target.mkdir(exist_ok=True)
+                shutil.copy(ROOT / name, target)
+    assert "RUN pip install --no-cache-dir /src\n" in DOCKERFILE
+    code = "import sys, hatchling.build as build; print(build.build_wheel(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, cwd=tmp_path / "src", check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "idkmesh/cli.py" in zipfile.ZipFile(wheel).namelist()
+    assert (tmp_path / "probe-matrix.yaml").is_file()
+
+
+def test_the_health_check_of_the_dockerfile(tmp_path: Path) -> None:
+    """HL-6.2, HL-3.4: what the image runs answers what its health check asks: liveness, by the matrix's figures."""
+    dockerfile = DOCKERFILE.replace("\\\n", "")
+    commands = [json.loads(found) for found in re.findall(r"CMD (\[.*\])$", dockerfile, re.MULTILINE)]
+    serve, check = (command[1:] for command in commands)
+    figures = read_matrix(ROOT / "examples" / "probe-matrix.yaml").orchestrator
+    seconds = {
+        "interval": figures.liveness.period_ms // 1000,
+        "timeout": figures.liveness.timeout_ms // 1000 + 1,
+        "start-period": figures.startup.period_ms * figures.startup.failure_threshold // 1000,
+    }
+    assert [name for name, value in seconds.items() if f"--{name}={value}s " not in dockerfile] == []
+    assert f"--retries={figures.liveness.failure_threshold} " in dockerfile
+    assert check == ["healthcheck", "--live", "--port", "9000"]
+    assert "`HEALTHCHECK CMD [" + json.dumps(["idkmesh", *check])[1:] + "`" in " ".join(README.split())
+
+    port = str(free_port())
+    assert serve[-1] == "0.0.0.0:9000"
+    (tmp_path / "public").mkdir()
+    shutil.copy(ROOT / "examples" / "probe-matrix.yaml", tmp_path)
+    options = [*serve[:-1], f"127.0.0.1:{port}", "--port", str(free_port())]
+    with running([sys.executable, "-m", "idkmesh", *options], tmp_path):
+        assert answer(int(port), "/livez").status == 200
+        command = [sys.executable, "-m", "idkmesh", *check[:-1], port]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "ok\n")
 
 
 def test_printing_a_stanza() -> None:
@@ -196,4 +245,15 @@ def test_inspecting_a_request() -> None:
     done = subprocess.run(command, shell=True, env=environ, check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert json.loads(done.stdout)["verdict"] == "refused"
+    assert done.stderr == ""
+
+
+def test_inspecting_a_manifest() -> None:
+    """HL-7.1: the README's command finds in the example what restarts a healthy process when a database is down."""
+    (command,) = (block for block in blocks("sh") if block.startswith("idkmesh inspect "))
+    done = subprocess.run(
+        [sys.executable, "-m", *command.split()], cwd=ROOT, check=False, capture_output=True, text=True, timeout=WAIT
+    )
+    assert done.returncode == 1
+    assert "PB103" in done.stdout
     assert done.stderr == ""
