@@ -52,6 +52,16 @@ def test_what_breaks_a_relation_is_refused(rule: str) -> None:
     assert [finding.rule.value for finding in refused.value.findings] == [rule]
 
 
+def test_what_is_asked_for_has_to_last_a_period_more() -> None:
+    """HL-3.3: with ``refresh: request`` the page's rule of ``cache_ms`` is the loader's, to the millisecond."""
+    assert "by readiness's `period_ms` more" in RELATIONS["cache"]["says"]
+    least = 2000 + 500 + 3000
+    load_matrix(matrix(refresh="request", cache_ms=least), "the page")
+    with pytest.raises(MatrixError) as refused:
+        load_matrix(matrix(refresh="request", cache_ms=least - 1), "the page")
+    assert [finding.rule.value for finding in refused.value.findings] == ["cache"]
+
+
 def test_every_key_stands_on_the_page() -> None:
     """HL-3.1: whatever the table knows is explained, and the extra that a kind needs is named."""
     page = matrix_page()
