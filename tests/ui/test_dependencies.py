@@ -236,6 +236,27 @@ def test_words_of_the_panel(watched: Watched, tower: Tower, world: World) -> Non
     expect(panel).not_to_contain_text(str(world.port))
 
 
+def test_a_refused_matrix_is_told(watched: Watched, tower: Tower) -> None:
+    """CT-8.10, HL-3.5: while a matrix that was read again is refused the page says so, with when and what; as text."""
+    page = watched.ready(tower, "dependencies")
+    expect(of(page, "cache")).to_be_visible()
+    banner = page.locator(".refused")
+    expect(banner).to_have_text("")
+    told = {"refused": {"at": "2020-01-01T04:44:29.123Z", "what": f"line 3, column 5: {HOSTILE}"}}
+    documents(page, lambda document: document.update(matrix=told))
+    expect(banner).to_have_text(
+        re.compile(
+            r"^The matrix file was refused at \d\d:\d\d:29 \(line 3, column 5: <img src=x onerror=alert\(1\)>.*\)\. "
+            r"The earlier one is in force\.$"
+        )
+    )
+    expect(banner.locator("img")).to_have_count(0)
+    expect(page.locator(".dependency")).to_have_count(5)
+    page.unroute_all()
+    documents(page, lambda document: document.update(matrix={"refused": None}))
+    expect(banner).to_have_text("")
+
+
 @pytest.mark.parametrize("way", ["row", "link"])
 def test_the_opened_one_is_in_sight(browser: Browser, tmp_path: Path, world: World, way: str) -> None:
     """CT-8.10: in one column the opened dependency is brought into sight, from a row far below or by its address."""

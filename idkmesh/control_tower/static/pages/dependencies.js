@@ -12,7 +12,7 @@ import { DependencyDetail } from "./dependency_detail.js";
 import { DependencyFeed } from "./dependency_feed.js";
 import { DependencyRow } from "./dependency_row.js";
 import { DependencyVerdict } from "./dependency_verdict.js";
-import { emptyWords, legend, SELF, selfWatch } from "./dependency_parts.js";
+import { emptyWords, legend, RefusedMatrix, SELF, selfWatch } from "./dependency_parts.js";
 
 export const dependencies = {
   name: "dependencies",
@@ -33,6 +33,7 @@ let left = {}; // what was searched and chosen when the page was left: it is fou
 class DependenciesView {
   #feed = new DependencyFeed(() => this.update());
   #verdict = new DependencyVerdict(() => this.#showBad());
+  #refused = new RefusedMatrix();
   #detail = new DependencyDetail();
   #live = el("p.live");
   #text = el("input", {
@@ -73,7 +74,7 @@ class DependenciesView {
     );
     this.#filters = el("search.filters", {}, el("label.grow", { htmlFor: "filter" }, "Search", this.#text), ...fields);
     this.#list.append(this.#empty, this.#ol, el("div.more", {}, this.#more), this.#legend);
-    this.#told.append(this.#verdict.element, this.#self, this.#filters, this.#summary, this.#split);
+    this.#told.append(this.#refused.element, this.#verdict.element, this.#self, this.#filters, this.#summary, this.#split);
     root.append(el("div.head", {}, el("h1", {}, "Dependencies"), this.#live), this.#told);
     this.#arrange();
     NARROW.addEventListener("change", this.#turned);
@@ -127,6 +128,7 @@ class DependenciesView {
     const items = list?.items ?? [];
     const shown = items.filter(this.#filter());
     this.#showLive();
+    this.#refused.update(list?.matrix?.refused ?? null);
     this.#verdict.update(list);
     this.#self.hidden = items.length === 0 || !items.every(({ name, probe }) => probe === "disk" && SELF.has(name));
     this.#filters.hidden = this.#legend.hidden = items.length === 0;

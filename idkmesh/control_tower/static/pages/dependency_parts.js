@@ -1,6 +1,8 @@
-// What stands around the list: how to read the beats, how to give a matrix, why there is nothing. Pure, but for nodes.
+// What stands around the list: how to read the beats, how to give a matrix, that a new one was refused, why there is
+// nothing. Pure, but for nodes.
 
-import { el, svg } from "../dom.js";
+import { el, setText, sign, svg } from "../dom.js";
+import { clockSeconds, shortened, visible } from "../format.js";
 
 // What a control tower watches to which nobody gave a matrix (HL-3.4).
 export const SELF = new Set(["disk-room", "disk-reserve"]);
@@ -15,6 +17,26 @@ export function selfWatch() {
     el("code", {}, "idkmesh control-tower --matrix FILE"),
     ".",
   );
+}
+
+// What was read on SIGHUP and refused: `refused` is {at, what}, null while the file in force is the newest.
+export class RefusedMatrix {
+  #words = el("p");
+  element = el("div.refused", { role: "status" });
+  #card = el("div.card", {}, sign("warn"), this.#words);
+
+  update(refused) {
+    if (!refused) {
+      this.element.replaceChildren();
+      return;
+    }
+    const what = visible(shortened(String(refused.what), 300));
+    const said = `The matrix file was refused at ${clockSeconds(refused.at)} (${what}). The earlier one is in force.`;
+    setText(this.#words, said);
+    if (!this.#card.isConnected) {
+      this.element.append(this.#card);
+    }
+  }
 }
 
 export function emptyWords(feed, all) {
