@@ -16,8 +16,8 @@ export function onRefused(listener) {
   refused = listener;
 }
 
-// Returns {ok, status, body, code, message, retryAfter, sent}. `sent` is the token that was used. `most` is how long it
-// waits for the questions before, in ms.
+// Returns {ok, status, body, code, message, retryAfter, sent, took}. `sent` is the token that was used, `took` the ms from
+// its sending to its end. `most` is how long it waits for the questions before, in ms.
 export function ask(path, { most = Infinity, ...options } = {}) {
   const before = most < Infinity ? Promise.race([last, new Promise((resolve) => setTimeout(resolve, most))]) : last;
   const answer = before.then(() => question(path, options));
@@ -29,6 +29,7 @@ export function ask(path, { most = Infinity, ...options } = {}) {
 // The same at once: probes take no place of the service.
 export async function question(path, { method = "GET", headers = {}, body, patience = PATIENCE } = {}) {
   const sent = token();
+  const began = performance.now();
   const response = await fetch(path, {
     method,
     headers: sent ? { ...headers, "X-IDKMesh-UI-Token": sent } : headers,
@@ -41,7 +42,7 @@ export async function question(path, { method = "GET", headers = {}, body, patie
   if (answer.status === 401 && sent) {
     refused(sent);
   }
-  return { ...answer, sent };
+  return { ...answer, sent, took: performance.now() - began };
 }
 
 // The same for a response that has been opened elsewhere: reads its body to the end.

@@ -76,25 +76,25 @@ export class DependencyFeed {
       return;
     }
     this.#asking = true;
-    const began = instant();
     const answer = await ask(PATH, { patience: PATIENCE }).catch(() => null);
     this.#asking = false;
     if (this.#open) {
-      this.#took(answer, began);
+      this.#took(answer);
       this.#look();
       this.#onAnswer();
     }
   }
 
-  #took(answer, began) {
+  // The pace counts from when the question was sent: before that it may have waited for another of this tab.
+  #took(answer) {
     const now = instant();
     if (answer?.ok && Array.isArray(answer.body?.items)) {
       this.list = answer.body;
       this.at = now;
       this.trouble = "";
       this.#tries = 0;
-      this.pace = Math.min(Math.max(SHARE * (now - began), BEAT), SLOWEST);
-      this.#until = Math.max(began + this.pace, now + BEAT / 2);
+      this.pace = Math.min(Math.max(SHARE * answer.took, BEAT), SLOWEST);
+      this.#until = Math.max(now - answer.took + this.pace, now + BEAT / 2);
     } else {
       this.#tries += 1;
       this.trouble = troubleOf(answer);
