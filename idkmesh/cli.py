@@ -81,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_healthcheck(commands)
     _add_probes(commands)
     _add_rehearse(commands)
+    _add_modules(commands)
     return parser
 
 
@@ -262,6 +263,23 @@ def _add_rehearse(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command=_rehearse)
 
 
+def _add_modules(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "modules",
+        help="judge a declaration of modules and their readiness commands",
+        description="Judge a declaration of modules: their instances, and the commands that say that they are ready.",
+    )
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    checking = actions.add_parser(
+        "check",
+        help="say what is in it, or all that is wrong with it",
+        epilog="exit codes: 0 it is right, 2 wrong usage or a bad file",
+    )
+    checking.add_argument("--json", action="store_true", help="print a JSON document")
+    checking.add_argument("file", metavar="FILE", help="a declaration of modules")
+    checking.set_defaults(command=_modules_check)
+
+
 def add_event_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a service that records events: where it keeps them, and how many."""
     group = parser.add_argument_group("events", "each is a variable too, IDKMESH_STORE for example; flags win")
@@ -409,3 +427,9 @@ def _rehearse(arguments: argparse.Namespace) -> int:
 
     given = {name: value for name, value in vars(arguments).items() if name != "command"}
     return rehearse(given)
+
+
+def _modules_check(arguments: argparse.Namespace) -> int:
+    from idkmesh.modules_command import check_modules
+
+    return check_modules(arguments.file, as_json=arguments.json)

@@ -83,10 +83,13 @@ SCHEMA_NAMES: Final = (
     "event.json",
     "http-request-inspection.json",
     "inspection.json",
+    "modules-check.json",
+    "modules.json",
     "probe-matrix.json",
     "probe-run.json",
     "probe.json",
     "problem.json",
+    "readiness.json",
     "rehearsal.json",
 )
 """Every published schema."""
