@@ -163,7 +163,7 @@ def _judge_required(node: Mapping, shape: Record, keys: Collection[str], name: s
 
 
 def _judge_one_of(node: Mapping, keys: Collection[str], name: str, findings: Findings) -> None:
-    there = [key for key in keys if key in node.members]
+    there = [key for key in node.members if key in keys]
     wanted = " or ".join(keys)
     if not there:
         findings.add(node.mark, Rule.MISSING_KEY, f"{name} has no {wanted}", f"add {wanted}")

@@ -103,9 +103,9 @@ def _judge_class(row: dict[str, Any], node: Node, classes: tuple[str, ...] | Non
     if name is None or classes is None or name in classes:
         return
     what = f"the class {name} is neither in this file nor in the catalog"
-    mend = f"{findings.suggestion(name, classes)}, or declare it under classes"
+    mend = f"{findings.suggestion(name, classes)} (or declare it under classes)"
     mark = _at(node, "class").mark
-    findings.add(mark, Rule.UNKNOWN_CLASS, what, mend.replace("?,", "? If not,"), (*findings.path, "class"))
+    findings.add(mark, Rule.UNKNOWN_CLASS, what, mend, (*findings.path, "class"))
 
 
 def _judge_platform(row: dict[str, Any], node: Node, seen: _Seen, findings: Findings) -> None:
