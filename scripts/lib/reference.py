@@ -18,11 +18,13 @@ from idkmesh.service_runtime import (
     SETTINGS,
     SPARE_CONNECTIONS,
 )
+from idkmesh.workloads.catalog import CATALOG
 
 if TYPE_CHECKING:
     from idkmesh.httpd.errors import ErrorCode
     from idkmesh.inspection.findings import Rule
     from idkmesh.service_runtime import Setting
+    from idkmesh.workloads.catalog import CatalogEntry
 
 EXAMPLE_PARTS = {
     "file": "A file, before",
@@ -185,7 +187,43 @@ against it.
 {families}"""
 
 
-PAGES = {"settings.md": settings_page, "errors.md": errors_page, "inspection.md": inspection_page}
+def class_section(name: str, entry: CatalogEntry) -> str:
+    """Return the section about one class of the catalog."""
+    command = " ".join(f"'{part}'" if part == "*" else part for part in entry.readiness().command)
+    port = "" if entry.port is None else f" {entry.port} is the module's `port` where it has one."
+    about = f"Debian's package `{entry.package}` has the program.{port}"
+    return f"""## {name}
+
+    {command}
+
+{paragraph(about)}
+
+{paragraph(f"Exit status 0: {entry.proves}")}
+
+{paragraph(f"Not: {entry.proves_not}")}
+"""
+
+
+def classes_page() -> str:
+    """Return ``classes.md``, from the catalog of classes."""
+    sections = "\n".join(class_section(name, entry) for name, entry in CATALOG.items())
+    return f"""# Classes of modules
+
+Made by `scripts/reference` from the table in `idkmesh/workloads/catalog.py`; change it there.
+
+A module of `modules.yaml` can name one of these as its `class`, and has its readiness command then, with 5 s for each
+run. A module's own `readiness` wins, and so does a class of the file with the same name. A program that the instance
+does not have says nothing: the instance is judged by its port alone.
+
+{sections}"""
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "errors.md": errors_page,
+    "inspection.md": inspection_page,
+    "classes.md": classes_page,
+}
 
 
 def main() -> None:
