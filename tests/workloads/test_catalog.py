@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.server
 import os
 import shutil
-import socket
+import signal
 import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,17 +18,17 @@ import pytest
 from idkmesh.workloads.catalog import CATALOG
 from idkmesh.workloads.model import DEFAULT_PROBE_UID
 from idkmesh.workloads.validation import validate_readiness
+from tests.rehearsal import stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from idkmesh.workloads.model import Readiness
 
 WAIT = 20.0
 
 
-def status(readiness: Readiness) -> int:
+def status(readiness: Readiness, **variables: str) -> int:
     """Run a command as an instance's would be: in ``/``, without a terminal, as nobody where this is root."""
     user = DEFAULT_PROBE_UID if os.geteuid() == 0 else None
     done = subprocess.run(
@@ -38,17 +40,11 @@ def status(readiness: Readiness) -> int:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": os.environ["PATH"]} | variables,
         timeout=readiness.timeout_secs,
         check=False,
     )
     return done.returncode
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def wait_until(true: Callable[[], bool]) -> None:
@@ -110,34 +106,34 @@ def web() -> Iterator[http.server.HTTPServer]:
 def test_http(web: http.server.HTTPServer, answer: int | None, of_http: int, of_nginx: int) -> None:
     """AR-2.6: a service fails by a status of 400 and more, nginx by none; both fail where nobody listens."""
     web.status = answer  # type: ignore[attr-defined]
-    port = free_port() if answer is None else web.server_address[1]
+    port = stores.free_port() if answer is None else web.server_address[1]
     assert status(CATALOG["http"].readiness(port)) == of_http
     assert status(CATALOG["nginx"].readiness(port)) == of_nginx
 
 
-@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
-def test_redis(tmp_path: Path) -> None:
+def test_redis() -> None:
     """AR-2.6: the answer counts, not that there is one: a script that holds the server up, and no server, fail."""
-    port = free_port()
-    ask, busy = CATALOG["redis"].readiness(port), ["redis-cli", "-p", str(port)]
-    server = subprocess.Popen(
-        [*("redis-server", "--port", str(port), "--save", "", "--dir", str(tmp_path)), "--busy-reply-threshold", "50"],
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        wait_until(lambda: status(ask) == 0)
-        script = subprocess.Popen([*busy, "eval", "while true do end", "0"], stdout=subprocess.DEVNULL)
+    with stores.redis() as store:
+        ask = CATALOG["redis"].readiness(store.port)
+        say = ["redis-cli", "-p", str(store.port)]
+        assert status(ask) == 0
+        subprocess.run([*say, "config", "set", "busy-reply-threshold", "50"], check=True, stdout=subprocess.DEVNULL)
+        script = subprocess.Popen([*say, "eval", "while true do end", "0"], stdout=subprocess.DEVNULL)
         wait_until(lambda: status(ask) == 1)
-        subprocess.run([*busy, "script", "kill"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*say, "script", "kill"], check=True, stdout=subprocess.DEVNULL)
         script.wait(WAIT)
         wait_until(lambda: status(ask) == 0)
-    finally:
-        server.terminate()
-        server.wait(WAIT)
     assert status(ask) == 1
 
 
-@pytest.mark.skipif(shutil.which("pg_isready") is None, reason="pg_isready is not installed")
-def test_postgresql_that_is_not_there() -> None:
-    """AR-2.6: nobody at the socket is 2, told within the limit, to a user without an account or a home."""
-    assert status(CATALOG["postgresql"].readiness(free_port())) == 2
+def test_postgresql() -> None:
+    """AR-2.6: a server that takes connections passes, a paused one and none fail, for a user without an account."""
+    with tempfile.TemporaryDirectory() as folder, stores.postgres(Path(folder)) as store:
+        ask = CATALOG["postgresql"].readiness(store.port)
+        wait_until(lambda: status(ask, PGHOST="127.0.0.1") == 0)
+        store.signal(signal.SIGSTOP)
+        assert status(ask, PGHOST="127.0.0.1") == 2
+        store.signal(signal.SIGCONT)
+        wait_until(lambda: status(ask, PGHOST="127.0.0.1") == 0)
+        store.stop()
+        assert status(ask, PGHOST="127.0.0.1") == 2
