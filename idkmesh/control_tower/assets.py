@@ -83,6 +83,8 @@ SCHEMA_NAMES: Final = (
     "event.json",
     "http-request-inspection.json",
     "inspection.json",
+    "module-list.json",
+    "module.json",
     "modules-check.json",
     "modules.json",
     "probe-matrix.json",

@@ -6,7 +6,7 @@ Laws of this module:
 2. One thread makes calls and waits. It beats several times a second, whatever the calls do.
 3. A call that has overstayed is given up: its slot is free again, its answer is dropped when it comes. Until then
    nothing more is asked under its key, and nothing at all of its group where as many are out as run at once. So a
-   group leaves a bounded number of threads behind, and costs its time once.
+   group leaves no more threads behind than that, and costs its time once.
 4. While other groups have something to do, a group leaves a slot to each of them.
 """
 
@@ -16,7 +16,7 @@ import enum
 import queue
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -87,9 +87,9 @@ class Calls:
         batch = _Batch(calls, self._size)
         while True:
             beat()
-            while (call := batch.next()) is not None:
+            while (call := batch.next(self._groups_out())) is not None:
                 if not go():
-                    batch.drop_waiting()
+                    batch.drop(call)
                 elif self._is_out(call):
                     batch.answers[call.group, call.key] = Answer(Ended.REFUSED)
                 else:
@@ -100,9 +100,11 @@ class Calls:
             self._out.update(batch.give_up(now))
             batch.take(min(BEAT_SECONDS, max(0.0, batch.next_deadline(now) - now)))
 
+    def _groups_out(self) -> Counter[str]:
+        return Counter(group for group, _ in self._out) if self.out else Counter()
+
     def _is_out(self, call: Call[T]) -> bool:
-        groups = [group for group, _ in self._out] if self.out else []
-        return (call.group, call.key) in self._out or groups.count(call.group) >= self._size
+        return (call.group, call.key) in self._out or self._groups_out()[call.group] >= self._size
 
 
 class _Batch(Generic[T]):
@@ -117,18 +119,17 @@ class _Batch(Generic[T]):
         self.answers: dict[tuple[str, Hashable], Answer[T]] = {}
         self._done: queue.SimpleQueue[tuple[tuple[str, Hashable], Answer[T]]] = queue.SimpleQueue()
 
-    def next(self) -> Call[T] | None:
-        """Return a call that may begin, of the group that has the fewest under way."""
-        busy = {group: 0 for group, waiting in self._waiting.items() if waiting}
-        if not busy or len(self.running) >= self._size:
+    def next(self, out: Counter[str]) -> Call[T] | None:
+        """Return a call that may begin, or that is to be refused; ``out`` counts those of each group that are out."""
+        waiting = [group for group, calls in self._waiting.items() if calls]
+        if len(self.running) >= self._size:
             return None
-        for group, _ in self.running:
-            if group in busy:
-                busy[group] += 1
-        group = min(busy, key=lambda each: busy[each])
-        if busy[group] >= max(1, self._size - (len(busy) - 1)):
-            return None
-        return self._waiting[group].popleft()
+        running = Counter(group for group, _ in self.running)
+        share = max(1, self._size - (len(waiting) - 1))
+        for group in sorted(waiting, key=lambda each: running[each]):
+            if out[group] >= self._size or running[group] < min(share, self._size - out[group]):
+                return self._waiting[group].popleft()
+        return None
 
     def begin(self, call: Call[T], now: float) -> None:
         place = (call.group, call.key)
@@ -148,10 +149,11 @@ class _Batch(Generic[T]):
             return
         self.running[place] = (thread, now + call.limit)
 
-    def drop_waiting(self) -> None:
-        for group, waiting in self._waiting.items():
-            self.answers.update({(group, call.key): Answer(Ended.NOT_BEGUN) for call in waiting})
-            waiting.clear()
+    def drop(self, call: Call[T]) -> None:
+        """Let go of a call, and of all that wait."""
+        for each in (call, *(one for waiting in self._waiting.values() for one in waiting)):
+            self.answers[each.group, each.key] = Answer(Ended.NOT_BEGUN)
+        self._waiting.clear()
 
     def give_up(self, now: float) -> dict[tuple[str, Hashable], threading.Thread]:
         late = {place: thread for place, (thread, deadline) in self.running.items() if deadline <= now}

@@ -53,8 +53,8 @@ class Supervisor:
 
     ``lease`` says whether it may act. ``store`` keeps trackers. Commands run as the user ``uid``. ``changed`` takes
     each change and must not wait; ``record`` takes the one before a restart and returns whether it is committed.
-    ``log`` takes a line and a level of :mod:`logging`, and must not wait. The drivers, the lease and the stores stay the
-    caller's to close.
+    ``log`` takes a line and a level of :mod:`logging`, and must not wait. The drivers, the lease and the stores stay
+    the caller's to close.
     """
 
     def __init__(  # noqa: PLR0913  what it supervises, and the parts that it speaks to
