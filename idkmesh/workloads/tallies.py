@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -43,8 +43,8 @@ class Timing:
 class Tallies:
     """Checks by what came of them, how long those took that said something, and how long passes took."""
 
-    outcomes: Mapping[tuple[CheckName, Word], int] = MappingProxyType({})
-    checks: Mapping[CheckName, Timing] = MappingProxyType({})
+    outcomes: Mapping[tuple[CheckName, Word], int] = field(default_factory=lambda: MappingProxyType({}))
+    checks: Mapping[CheckName, Timing] = field(default_factory=lambda: MappingProxyType({}))
     passes: Timing = Timing()
 
     def with_observations(self, observations: Iterable[Observation]) -> Tallies:
