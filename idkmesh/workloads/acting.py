@@ -7,7 +7,9 @@ restarted. Without fencing by the daemon nothing here can close that.
 
 Two claims are made. The one of the module is what another host's supervisor, which has no trackers of ours, can know of
 a restart that is outstanding (AR-5.2). It is made first: a claim of the instance that is not used would keep that
-instance from being restarted by anybody.
+instance from being restarted by anybody. It counts for the first restart of a module under a lease; after that we know
+of all that others could. A refused claim is not made younger, so that a successor on another host knows of the first
+restart within a cooldown and not of the last one.
 """
 
 from __future__ import annotations
@@ -70,6 +72,9 @@ class Claimed(enum.Enum):
     NO_ANSWER = "the lease's store did not answer"
 
 
+_OF_THE_INSTANCE: Final = {Claimed.YES, Claimed.INSTANCE}
+
+
 def requested(due: Due) -> Change:
     """Return the event before."""
     return restart_change(RESTART_REQUESTED, due.key, detail=due.detail, unhealthy_seconds=due.unhealthy_seconds)
@@ -82,12 +87,15 @@ def ended(due: Due, fault: str | None) -> Change:
     return restart_change(what, due.key, detail=due.detail, unhealthy_seconds=seconds, outcome=fault or "")
 
 
-def claim(lease: LeaseView, grant: Grant, due: Due, cooldown: float) -> Claimed:
-    """Claim a restart (AR-5.3). Raises nothing."""
+def claim(lease: LeaseView, grant: Grant, due: Due, cooldown: float, *, known: bool) -> Claimed:
+    """Claim a restart (AR-5.3). Raises nothing.
+
+    ``known``: what is outstanding in this module is known here, so that a claim of it by somebody tells nothing new. It
+    is known too where all the other replicas are healthy.
+    """
     try:
         first = lease.store.claim(grant, due.key.module, cooldown)
-        # Where all the others are healthy none of their restarts is outstanding, whoever has claimed one.
-        if not first and not due.alone:
+        if not (first or known or due.alone):
             return Claimed.MODULE if lease.held() == grant else Claimed.LOST
         if lease.store.claim(grant, str(due.key), cooldown):
             return Claimed.YES
@@ -161,6 +169,8 @@ class Restarter:
         self._record = record
         self._boot = boot
         self._limit = limit
+        self._known: dict[str, str] = {}
+        """Under which lease a module has been claimed, or found to be free."""
 
     def ask(self, due: Due, grant: Grant, cooldown: float) -> bool:
         """Record and claim a restart, and say whether it is to be done."""
@@ -168,8 +178,14 @@ class Restarter:
             self._voice.ill("record", f"the restart of {due.key} cannot be recorded, so nothing is restarted")
             return False
         self._voice.well("record", "restarts can be recorded again")
-        claimed = claim(self._lease, grant, due, cooldown)
-        self._ledger.update(claimed_record(self._ledger.records[due.key], claimed, self._boot()))
+        module = due.key.module
+        claimed = claim(self._lease, grant, due, cooldown, known=self._known.get(module) == grant.token)
+        if claimed in _OF_THE_INSTANCE:
+            self._known[module] = grant.token
+        # What holds up one replica, and is not its own, holds up the others as well.
+        theirs = [key for key in self._ledger.records if key.module == module]
+        for key in [due.key] if claimed in _OF_THE_INSTANCE else theirs:
+            self._ledger.update(claimed_record(self._ledger.records[key], claimed, self._boot()))
         if claimed is not Claimed.YES:
             self._voice.tell(ended(due, claimed.value))
         return claimed is Claimed.YES

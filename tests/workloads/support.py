@@ -25,7 +25,7 @@ from idkmesh.workloads.supervisor import Supervisor
 from idkmesh.workloads.tracker_store import TrackerStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from idkmesh.health.changes import Change
@@ -90,7 +90,7 @@ class Platform:
     ``restarts`` are the restarts with their instants; ``hook`` is called in the thread of each call, with its name.
     """
 
-    def __init__(self, clock: ManualClock, names: dict[str, Sequence[str]]) -> None:
+    def __init__(self, clock: ManualClock, names: Mapping[str, Sequence[str]]) -> None:
         self.clock = clock
         self.instances_of = {key: Simulated() for key in (Key(m, n) for m, each in names.items() for n in each)}
         self.restarts: list[tuple[Key, float]] = []
@@ -249,7 +249,7 @@ class AlwaysHeld(Keeper):
 class Game:
     """One supervisor, its clock, its platform, and what it has said."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a supervisor speaks to
         self,
         folder: Path,
         declared: Declaration,

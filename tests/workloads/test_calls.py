@@ -88,7 +88,11 @@ def test_a_hanging_group_leaves_a_slot(gate: Gate) -> None:
             gate.opened.set()
 
     def counted(call: Call[str]) -> Call[str]:
-        return replace(call, function=lambda: (call.function(), ended.append("one"))[0])
+        def run() -> str:
+            ended.append(call.group)
+            return call.function()
+
+        return replace(call, function=run)
 
     answers = Calls().make([*hanging, *map(counted, quick)], go=lambda: True, beat=beat)
     assert {answer.ended for answer in answers.values()} == {Ended.RETURNED}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
@@ -32,11 +33,24 @@ from tests.workloads.support import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from idkmesh.workloads.model import Declaration
 
 PATIENCE = 20.0
 WEB = module(instances=("web-1", "web-2", "web-3"))
 ONE = declaration(module())
+
+
+def hanging(call: str, opened: threading.Event) -> Callable[[str, Key | None], None]:
+    """Return a hook that lets calls of this kind wait until ``opened``."""
+
+    def hook(what: str, _key: Key | None) -> None:
+        if what == call:
+            opened.wait(PATIENCE)
+
+    return hook
 
 
 def instants(game: Game) -> list[float]:
@@ -66,12 +80,12 @@ def test_a_wedged_replica_is_restarted(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=25)
-@given(st.integers(4, 160).map(lambda quarters: quarters / 4), st.integers(0, 6))
+@given(st.integers(1, 60), st.integers(0, 6))
 def test_at_the_first_pass_after_eighty_seconds(
-    tmp_path_factory: pytest.TempPathFactory, interval: float, lead: int
+    tmp_path_factory: pytest.TempPathFactory, interval: int, lead: int
 ) -> None:
     """AR-5.1: exactly at the first pass at or after 80 s of failures, whatever the interval of the passes is."""
-    game = Game(tmp_path_factory.mktemp("game"), ONE)
+    game = Game(tmp_path_factory.mktemp("game"), declaration(module(), interval=interval))
     game.play(lead * interval, PASSES, interval)
     began = game.clock.boot - BOOT
     game.play(81 + interval, FAILS, interval)
@@ -124,14 +138,12 @@ def test_never_two_restarts_in_a_cooldown(
         game.play(passes * 5, RUNS[letter])
         assert letter == "F" or len(game.platform.restarts) == before
     found = instants(game)
-    assert all(later - earlier >= 60 for earlier, later in zip(found, found[1:], strict=False))
+    assert all(later - earlier >= 60 for earlier, later in itertools.pairwise(found))
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(st.sampled_from("FFFP"), min_size=3, max_size=3), min_size=4, max_size=12), st.booleans())
-def test_never_two_outstanding(
-    tmp_path_factory: pytest.TempPathFactory, course: list[list[str]], mended: bool
-) -> None:
+def test_never_two_outstanding(tmp_path_factory: pytest.TempPathFactory, course: list[list[str]], mended: bool) -> None:
     """AR-5.2: of a module one replica at most is being restarted: the one before is healthy, or its cooldown over."""
     game = Game(tmp_path_factory.mktemp("game"), declaration(WEB, cooldown=120))
     healthy_since: dict[Key, float] = {}
@@ -144,12 +156,11 @@ def test_never_two_outstanding(
             game.play(5)
             new = game.platform.restarts[len(before) :]
             assert len(new) <= 1
-            outstanding = [key for key, at in before if now - at < 120 and healthy_since.get(key, 0) <= at]
-            if new:
-                assert outstanding == []
             for key, record in game.supervisor.snapshot().records.items():
                 if record.tracker.health.value == "healthy":
                     healthy_since[key] = now
+            outstanding = [key for key, at in before if now - at < 120 and healthy_since.get(key, 0) <= at]
+            assert not new or outstanding == []
 
 
 def test_all_replicas_fail(tmp_path: Path) -> None:
@@ -245,14 +256,12 @@ def test_a_bad_driver_hurts_only_its_own(tmp_path: Path) -> None:
     clock = ManualClock()
     hung, fine = Platform(clock, {"hung": names}), Platform(clock, {"web": names})
     opened = threading.Event()
-    hung.hook = lambda what, _key: opened.wait(PATIENCE) and None if what == "run" else None
+    hung.hook = hanging("run", opened)
     declared = declaration(
         module("hung", driver="hung", instances=tuple(names), readiness=Readiness(("x",), 0)),
         module("web", driver="fine", instances=tuple(names)),
     )
-    game = Game(
-        tmp_path, declared, clock=clock, drivers={"hung": hung, "fine": fine}, patience=Patience(PATIENCE, 0.1)
-    )
+    game = Game(tmp_path, declared, clock=clock, drivers={"hung": hung, "fine": fine}, patience=Patience(PATIENCE, 0.1))
     try:
         game.play(200, FAILS)
         records = game.supervisor.snapshot().records
@@ -270,7 +279,7 @@ def test_a_listing_that_hangs_is_given_up(tmp_path: Path) -> None:
     """AR-3.2: a driver whose listing does not come back says nothing of its instances, and the pass goes on."""
     game = Game(tmp_path, ONE, patience=Patience(0.05, 0.05))
     opened = threading.Event()
-    game.platform.hook = lambda what, _key: opened.wait(PATIENCE) and None if what == "instances" else None
+    game.platform.hook = hanging("instances", opened)
     game.make_pass()
     game.make_pass()
     opened.set()
@@ -294,7 +303,7 @@ def test_a_restart_that_hangs(tmp_path: Path) -> None:
     """AR-5.5: a restart that does not come back is told to be not known."""
     game = Game(tmp_path, ONE, restart_seconds=0.05)
     opened = threading.Event()
-    game.platform.hook = lambda what, _key: opened.wait(PATIENCE) and None if what == "restart" else None
+    game.platform.hook = hanging("restart", opened)
     game.play(81, FAILS)
     opened.set()
     assert game.told[-1].facts["outcome"] == "its driver has not come back: whether it came about is not known"
@@ -481,12 +490,10 @@ def test_a_pass_that_has_a_fault(tmp_path: Path) -> None:
     game.supervisor.start()
     assert broken.wait(PATIENCE)
     assert game.supervisor.stop(PATIENCE)
-    assert [line for _, line in game.lines] == [
-        "a pass of the supervisor has a fault, it goes on: KeyError: 'a fault'"
-    ]
+    assert [line for _, line in game.lines] == ["a pass of the supervisor has a fault, it goes on: KeyError: 'a fault'"]
 
 
-def replace_interval(seconds: int) -> object:
+def replace_interval(seconds: int) -> Declaration:
     return replace(ONE, supervisor=replace(ONE.supervisor, interval_s=seconds))
 
 
@@ -550,7 +557,9 @@ def test_a_reload_keeps_what_is_unchanged(tmp_path: Path) -> None:
     )
     game.play(30)
     game.supervisor.reload(
-        declaration(module(kind=ModuleKind.STATEFUL), module("api", readiness=Readiness(("/bin/other",))), module("new"))
+        declaration(
+            module(kind=ModuleKind.STATEFUL), module("api", readiness=Readiness(("/bin/other",))), module("new")
+        )
     )
     game.make_pass()
     healths = {key.module: record.tracker.health.value for key, record in game.supervisor.snapshot().records.items()}
@@ -636,16 +645,16 @@ def test_an_interrupted_restart_is_told(tmp_path: Path) -> None:
     game.platform.hook = die
     with pytest.raises(SystemExit):
         game.play(85, FAILS)
+    afterwards: list[Game] = []
     for _ in range(2):
-        again = Game(tmp_path, ONE, platform=game.platform, clock=game.clock, lease=game.lease)
-        again.platform.hook = lambda _what, _key: None
-        again.lease._grant = None
-        again.lease._table.grant = None
-        again.make_pass()
-        game.told += again.told
-    assert [change.facts.get("outcome") for change in game.told if change.what.endswith("restart_failed")] == [
+        game.lease._grant = game.lease._table.grant = None
+        afterwards.append(Game(tmp_path, ONE, platform=game.platform, clock=game.clock, lease=game.lease))
+        game.platform.hook = lambda _what, _key: None
+        afterwards[-1].make_pass()
+    told = [change for each in afterwards for change in each.told if change.what.endswith("restart_failed")]
+    assert [change.facts["outcome"] for change in told] == [
         "the supervisor has ended meanwhile: whether it came about is not known"
     ]
-    restart = again.supervisor.snapshot().records[Key("web", "web-1")].restart
+    restart = afterwards[0].supervisor.snapshot().records[Key("web", "web-1")].restart
     assert restart is not None
     assert restart.end is RestartEnd.FAILED

@@ -14,8 +14,8 @@ from idkmesh.workloads.tracker import (
     TRANSITIONS,
     Evidence,
     Health,
-    Heard,
     HealthChange,
+    Heard,
     Tracker,
     anew,
     health_at,
@@ -50,8 +50,8 @@ def play(
     return played
 
 
-def last(words: str, **more: float) -> Tracker:
-    return play(words, **more)[-1][1]
+def last(words: str, interval: float = 5.0) -> Tracker:
+    return play(words, interval=interval)[-1][1]
 
 
 def test_the_table_is_whole() -> None:
@@ -227,7 +227,8 @@ def test_verdicts_by_a_model(words: str, interval: float) -> None:
 
 def model(words: str, interval: float) -> Health:
     """Read the clauses literally: go through the history, keep the row of equal results."""
-    health, run = Health.UNKNOWN, []
+    health = Health.UNKNOWN
+    run: list[tuple[int, float]] = []
     kind = ""
     for number, letter in enumerate(words):
         now = number * interval

@@ -129,7 +129,9 @@ INSTANTS = st.floats(0, 1e9)
 
 
 @given(INSTANTS, INSTANTS, INSTANTS, INSTANTS, st.sampled_from(["a", "b", None]))
-def test_an_age_is_never_less_than_it_was(boot: float, wall: float, boot2: float, wall2: float, other: str | None) -> None:
+def test_an_age_is_never_less_than_it_was(
+    boot: float, wall: float, boot2: float, wall2: float, other: str | None
+) -> None:
     """AR-4.5: whatever the clocks do, nothing stored is younger afterwards than it was, or it has begun anew."""
     written, now = Stamp("a", boot, wall), Stamp(other, boot2, wall2)
     shift = shift_between(written, now)
@@ -151,7 +153,7 @@ def test_the_systems_stamp() -> None:
 
 
 TRACKERS = st.builds(
-    lambda **given: Tracker(**given),
+    Tracker,
     since=INSTANTS,
     identity=st.text(max_size=5),
     health=st.sampled_from(Health),
@@ -177,7 +179,7 @@ def test_a_newer_version_is_left_alone(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = path.read_bytes()
-    with pytest.raises(TrackerStoreError, match="schema version 2.*use the newer idkmesh"):
+    with pytest.raises(TrackerStoreError, match=r"schema version 2.*use the newer idkmesh"):
         store.save("one", [], THEN)
     assert path.read_bytes() == before
 
@@ -269,7 +271,7 @@ def test_other_kinds_are_refused(path: Path, kind: str) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     """AR-4.5: an error is one line that names the place and what to do."""
     (tmp_path / "file").touch()
-    with pytest.raises(TrackerStoreError, match="cannot be used: .*; make its folder and files writable") as caught:
+    with pytest.raises(TrackerStoreError, match=r"cannot be used: .*; make its folder and files writable") as caught:
         TrackerStore(tmp_path / "file" / "trackers.sqlite3").adopt("one", THEN)
     assert "\n" not in str(caught.value)
 
