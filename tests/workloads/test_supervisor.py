@@ -23,6 +23,7 @@ from tests.workloads.support import (
     FAILS,
     LEFT,
     PASSES,
+    AlwaysHeld,
     Game,
     Keeper,
     LeaseTable,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from idkmesh.workloads.lease.store import Grant
     from idkmesh.workloads.model import Declaration
 
 PATIENCE = 20.0
@@ -400,6 +402,21 @@ def test_a_lease_lost_before_the_call(tmp_path: Path) -> None:
     assert game.told[-1].facts["outcome"] == "the lease is no longer ours"
 
 
+def test_the_look_right_before_the_call(tmp_path: Path) -> None:
+    """AR-5.4: the last look at the lease is the restart's own: lost by then, the daemon is not called."""
+
+    class Lease(AlwaysHeld):
+        def held(self) -> Grant | None:
+            held = super().held()
+            return held if threading.current_thread() is threading.main_thread() else None
+
+    clock = ManualClock()
+    game = Game(tmp_path, ONE, clock=clock, lease=Lease(LeaseTable(clock)))
+    game.play(81, FAILS)
+    assert game.platform.restarts == []
+    assert game.told[-1].facts["outcome"] == "the lease is no longer ours"
+
+
 def test_another_hosts_restart_holds_up_ours(tmp_path: Path) -> None:
     """AR-5.2, AR-5.3: a supervisor without our trackers has restarted a replica: its claim of the module is seen."""
     game = Game(tmp_path, declaration(WEB))
@@ -543,6 +560,16 @@ def test_a_pause_is_no_evidence(tmp_path: Path) -> None:
     game.make_pass()
     assert game.platform.restarts == []
     assert game.health() == "unknown"
+
+
+def test_nothing_is_decided_after_a_pause(tmp_path: Path) -> None:
+    """AR-5.1, AR-4.5: a pass that is paused before it decides is too old to restart anybody by."""
+    game = Game(tmp_path, ONE)
+    game.play(80, FAILS)
+    game.platform.hook = lambda what, _key: game.clock.move(3600) if what == "run" else None
+    game.make_pass()
+    assert game.platform.restarts == []
+    assert game.recorded == []
 
 
 def test_a_reload_keeps_what_is_unchanged(tmp_path: Path) -> None:

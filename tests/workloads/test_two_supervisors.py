@@ -73,8 +73,9 @@ class Stepped:
             self._thread = threading.Thread(target=self._pass, daemon=True)
             self._thread.start()
             self._await()
-        while self._thread is not None and steps > 0:
-            steps -= 1
+        for _ in range(steps):
+            if not self.in_pass:
+                return
             self.steps += 1
             self._go.release()
             self._await()
@@ -202,6 +203,8 @@ def test_ended_at_any_step(tmp_path: Path, step: int) -> None:
 class TwoSupervisors(RuleBasedStateMachine):
     """Two supervisors on one host that share a lease's store, paused, ended and begun again at any step."""
 
+    hosts = 1
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
@@ -212,7 +215,8 @@ class TwoSupervisors(RuleBasedStateMachine):
         self.platform.all_run(FAILS)
 
     def new(self, name: str) -> Stepped:
-        return Stepped(name, Path(self.folder.name), WEB, self.platform, self.table)
+        folder = Path(self.folder.name) / (name if self.hosts > 1 else "both")
+        return Stepped(name, folder, WEB, self.platform, self.table)
 
     @rule(who=st.integers(0, 1), passes=st.integers(1, 20))
     def supervise(self, who: int, passes: int) -> None:
@@ -262,13 +266,25 @@ TestTwoSupervisors.settings = settings(
 )
 
 
-def test_two_that_are_paused_in_turn(tmp_path: Path) -> None:
-    """AR-5.3, AR-5.4, AR-6.3: the first is paused at each step of the pass that restarts, and the second acts."""
+class TwoHosts(TwoSupervisors):
+    """The same on two hosts: neither has the other's trackers, and the claims alone are shared."""
+
+    hosts = 2
+
+
+TestTwoHosts = TwoHosts.TestCase
+TestTwoHosts.settings = TestTwoSupervisors.settings
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_two_that_are_paused_in_turn(tmp_path: Path, hosts: int) -> None:
+    """AR-5.2, AR-5.3, AR-6.3: the first is paused at each step of the pass that restarts, and the second acts."""
     for step in range(STEPS):
         clock = ManualClock()
         platform, table = Platform(clock, {"web": ["web-1", "web-2"]}), LeaseTable(clock)
         folder = tmp_path / str(step)
-        first, second = (Stepped(name, folder, WEB, platform, table) for name in ("one", "two"))
+        first = Stepped("one", folder, WEB, platform, table)
+        second = Stepped("two", folder if hosts == 1 else folder / "two", WEB, platform, table)
         platform.all_run(FAILS)
         play(first, 16)
         first.lease.turn()
