@@ -563,8 +563,13 @@ def test_a_pause_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_nothing_is_decided_after_a_pause(tmp_path: Path) -> None:
-    """AR-5.1, AR-4.5: a pass that is paused before it decides is too old to restart anybody by."""
-    game = Game(tmp_path, ONE)
+    """AR-5.1, AR-4.5: a pass that is paused before it decides is too old to restart by, whatever the lease says."""
+
+    class Lease(AlwaysHeld):
+        TTL = 1e6
+
+    clock = ManualClock()
+    game = Game(tmp_path, ONE, clock=clock, lease=Lease(LeaseTable(clock)))
     game.play(80, FAILS)
     game.platform.hook = lambda what, _key: game.clock.move(3600) if what == "run" else None
     game.make_pass()
