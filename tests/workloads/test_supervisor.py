@@ -311,6 +311,25 @@ def test_a_restart_that_hangs(tmp_path: Path) -> None:
     assert game.told[-1].facts["outcome"] == "its driver has not come back: whether it came about is not known"
 
 
+def test_a_restart_that_hangs_twice(tmp_path: Path) -> None:
+    """AR-5.5, AR-3.2: while a restart has not come back no other one of that instance is begun, which is told."""
+    game = Game(tmp_path, ONE, restart_seconds=0.05)
+    opened = threading.Event()
+    game.platform.hook = hanging("restart", opened)
+    game.play(381, FAILS)
+    opened.set()
+    assert instants(game) == [80.0]
+    assert game.told[-1].facts["outcome"] == "its driver has not come back from earlier calls"
+
+
+def test_a_driver_with_a_fault(tmp_path: Path) -> None:
+    """AR-5.5: what a driver raises without words of its own is told by its kind alone."""
+    game = Game(tmp_path, ONE)
+    game.platform.restart_fault = KeyError("a password")
+    game.play(81, FAILS)
+    assert game.told[-1].facts["outcome"] == "its driver has a fault: KeyError"
+
+
 # --- events, the lease, the stores ------------------------------------------------------------------------------------
 
 
@@ -413,6 +432,42 @@ def test_the_look_right_before_the_call(tmp_path: Path) -> None:
     clock = ManualClock()
     game = Game(tmp_path, ONE, clock=clock, lease=Lease(LeaseTable(clock)))
     game.play(81, FAILS)
+    assert game.platform.restarts == []
+    assert game.told[-1].facts["outcome"] == "the lease is no longer ours"
+
+
+def test_a_lease_lost_before_the_claim(tmp_path: Path) -> None:
+    """AR-5.3, AR-6.3: a claim that fails with the lease is no claim of somebody else's: nothing is remembered."""
+    clock = ManualClock()
+    lease = Keeper(LeaseTable(clock))
+
+    def slow_record(_: object) -> bool:
+        clock.move(16)
+        return True
+
+    game = Game(tmp_path, ONE, clock=clock, lease=lease, record=slow_record)
+    game.platform.all_run(FAILS)
+    for _ in range(17):
+        lease.turn()
+        game.play(5)
+    assert game.platform.restarts == []
+    assert game.told[-1].facts["outcome"] == "the lease is no longer ours"
+    record = game.supervisor.snapshot().records
+    assert all(each.restart is None for each in record.values())
+
+
+def test_another_supervisor_takes_the_store(tmp_path: Path) -> None:
+    """AR-6.3: where another supervisor has taken over the trackers, what is claimed is not done, and is told."""
+    game = Game(tmp_path, ONE)
+    game.play(80, FAILS)
+    claim = game.lease.store.claim
+
+    def taken(*given: object) -> bool:
+        game.store.adopt("two", game.clock.stamp())
+        return bool(claim(*given))
+
+    game.lease.store.claim = taken
+    game.make_pass()
     assert game.platform.restarts == []
     assert game.told[-1].facts["outcome"] == "the lease is no longer ours"
 
