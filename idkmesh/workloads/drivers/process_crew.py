@@ -78,7 +78,7 @@ class _Replica:
 
 
 class Crew:
-    """The processes of one driver. Any thread may call any method. ``log`` takes a line and a level, and never waits."""
+    """The processes of one driver. Any thread may call any method. ``log`` takes a line and a level, and waits not."""
 
     def __init__(self, log: Callable[[str, int], None]) -> None:
         self._log = log
@@ -114,7 +114,8 @@ class Crew:
         """End it and start it again, and return when it has been started. Raises :class:`DriverError`."""
         with self._changed:
             replica = self._replicas.get(name)
-            if replica is None or replica.child is None or replica.identity != identity or self._closing:
+            known = replica is not None and name in self._wanted
+            if replica is None or not known or replica.child is None or replica.identity != identity:
                 raise DriverError(f"process: {name} is not the one that was seen: it has ended, or was started anew")
             starts, replica.fault, replica.again = replica.starts, None, True
             self._end(replica)
