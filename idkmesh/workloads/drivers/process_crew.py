@@ -125,8 +125,7 @@ class Crew:
                 GRACE_SECONDS + SLACK_SECONDS,
             )
             if replica.starts == starts:
-                reason = replica.fault or "it cannot be ended"
-                raise DriverError(f"process: {name} was not started again: {reason}; look at its argv and cwd")
+                raise DriverError(f"process: {name} was not started again: {_why(replica)}; look at its argv and cwd")
 
     def close(self) -> None:
         """End all of them, and wait for that."""
@@ -212,6 +211,10 @@ class Crew:
             replica.identity = f"{process.pid}-{start or round(boot_seconds() * 1000)}"
             replica.started, replica.starts = now, replica.starts + 1
         self._changed.notify_all()
+
+
+def _why(replica: _Replica) -> str:
+    return replica.fault or "it cannot be ended"
 
 
 class _Guard:
