@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.workloads.lease import etcd as module
-from idkmesh.workloads.lease.etcd import Endpoint, EtcdLeaseStore, endpoint_of
+from idkmesh.workloads.lease.etcd import EtcdLeaseStore
+from idkmesh.workloads.lease.etcd_gateway import MAX_OUT, Endpoint, endpoint_of
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import LeaseStoreError
 from tests.workloads.etcd_support import WHY_NOT, Etcd, free_ports
@@ -233,7 +234,7 @@ def test_etcd_is_paused(etcd: Etcd) -> None:
     grant = EtcdLeaseStore([etcd.url], call_seconds=10).acquire("one", LONG)
     assert grant is not None
     etcd.signal(signal.SIGSTOP)
-    for _ in range(module.MAX_OUT):
+    for _ in range(MAX_OUT):
         one_line(store)
     etcd.signal(signal.SIGCONT)
     store = EtcdLeaseStore([etcd.url], call_seconds=10)

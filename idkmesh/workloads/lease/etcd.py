@@ -16,57 +16,18 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import secrets
-import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
+from idkmesh.workloads.lease.etcd_gateway import Call, Members, endpoint_of, member_of, number_of
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-API_PATH: Final = "/v3/"
-"""Of etcd 3.4 and newer. Named, it is not asked for before each request."""
+    from collections.abc import Mapping, Sequence
 
 PREFIX: Final = "/idkmesh/"
-
-MIN_LEASE_SECONDS: Final = 1
-
-MAX_OUT: Final = 4
-"""Requests to one member that may be out beyond their deadline. Then it is not asked until one has come back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where a member of etcd answers."""
-
-    protocol: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return it as a URL."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.protocol}://{host}:{self.port}"
-
-
-def endpoint_of(url: str) -> Endpoint:
-    """Return the endpoint that a URL names. Raises ``ValueError``, in one line, for anything but scheme, host, port."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or 2379
-    except ValueError:
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {url!r} is no URL; write http://HOST:2379") from None
-    plain = parts.path in {"", "/"} and not parts.query and not parts.fragment and parts.username is None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
-        shown = url if parts.username is None else "a URL with a user in it"
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown!r} must be http://HOST:PORT or https://HOST:PORT")
-    return Endpoint(parts.scheme, parts.hostname, port)
 
 
 class EtcdLeaseStore:
@@ -86,7 +47,7 @@ class EtcdLeaseStore:
             import etcd3gw  # noqa: F401, PLC0415  an extra: who keeps the lease in a file does not need it
         except ImportError:
             raise LeaseStoreError("a lease in etcd needs the package etcd3gw; install idkmesh[etcd]") from None
-        self._members = _Members([endpoint_of(url) for url in endpoints])
+        self._members = Members([endpoint_of(url) for url in endpoints])
         self._name = name
         self._key = f"{PREFIX}lease/{name}"
         self._call_seconds = call_seconds
@@ -114,10 +75,10 @@ class EtcdLeaseStore:
         revision, lease = _parts(grant)
         call = self._call()
         kept = call.ask("lease/keepalive", {"ID": lease})
-        if _number(_member(kept, "result", dict).get("TTL", 0)) <= 0:
+        if number_of(member_of(kept, "result", dict).get("TTL", 0)) <= 0:
             return False
         key = _first(call.ask("kv/range", {"key": _b64(self._key)}))
-        return key is not None and _number(key.get("create_revision")) == revision
+        return key is not None and number_of(key.get("create_revision")) == revision
 
     def release(self, grant: Grant) -> None:
         """Give it back (see :class:`LeaseStore`)."""
@@ -154,133 +115,8 @@ class EtcdLeaseStore:
     def close(self) -> None:
         """Do nothing: no call leaves anything open."""
 
-    def _call(self) -> _Call:
-        return _Call(self._members, time.monotonic() + self._call_seconds)
-
-
-class _Members:
-    """The members of one etcd, the one that answered last first. Any thread may use it."""
-
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        self._lock = threading.Lock()
-        self._order = list(endpoints)
-        self._out = dict.fromkeys(endpoints, 0)
-
-    def order(self) -> list[Endpoint]:
-        """Return those that may be asked, the best first."""
-        with self._lock:
-            return [endpoint for endpoint in self._order if self._out[endpoint] < MAX_OUT]
-
-    def answered(self, endpoint: Endpoint) -> None:
-        """Ask this one first from now on."""
-        with self._lock:
-            self._order.remove(endpoint)
-            self._order.insert(0, endpoint)
-
-    def count(self, endpoint: Endpoint, change: int) -> None:
-        """Count the requests that are out."""
-        with self._lock:
-            self._out[endpoint] += change
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """The requests of one call of the store, until one deadline (monotonic seconds)."""
-
-    members: _Members
-    until: float
-
-    def grant(self, seconds: float) -> int:
-        """Return a new lease of etcd's of at least that many seconds."""
-        body = {"TTL": max(MIN_LEASE_SECONDS, math.ceil(seconds)), "ID": 0}
-        return _number(_member(self.ask("lease/grant", body), "ID", str))
-
-    def revoke(self, lease: int) -> None:
-        """End a lease of etcd's, with what is under it. One that cannot be ended ends by itself."""
-        try:
-            self.ask("lease/revoke", {"ID": lease})
-        except LeaseStoreError:
-            return
-
-    def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the first member says that answers. Raises :class:`LeaseStoreError` where none does in time."""
-        reasons = []
-        order = self.members.order()
-        for number, endpoint in enumerate(order):
-            left = self.until - time.monotonic()
-            if left <= 0:
-                break
-            try:
-                answer = _asked(self.members, endpoint, path, body, left / (len(order) - number))
-            except LeaseStoreError as error:
-                reasons.append(f"{endpoint}: {error}")
-                continue
-            self.members.answered(endpoint)
-            return answer
-        said = "; ".join(reasons) or "no time was left"
-        raise LeaseStoreError(f"etcd did not answer ({said}); look at its members")
-
-
-def _asked(members: _Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Ask one member, in a thread that can be left: the library's timeout is one between bytes, and none of names."""
-    came: list[dict[str, Any] | LeaseStoreError] = []
-    members.count(endpoint, 1)
-
-    def request() -> None:
-        try:
-            came.append(_posted(endpoint, path, body, seconds))
-        except LeaseStoreError as error:
-            came.append(error)
-        finally:
-            members.count(endpoint, -1)
-
-    thread = threading.Thread(target=request, name="lease-etcd", daemon=True)
-    _started(thread, lambda: members.count(endpoint, -1))
-    thread.join(seconds)
-    if not came:
-        raise LeaseStoreError("timeout")
-    if isinstance(came[0], LeaseStoreError):
-        raise came[0]
-    return came[0]
-
-
-def _started(thread: threading.Thread, otherwise: Callable[[], None]) -> None:
-    try:
-        thread.start()
-    except RuntimeError:  # that is how Python says it
-        otherwise()
-        raise LeaseStoreError("this machine is out of threads") from None
-
-
-def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    import requests  # noqa: PLC0415  etcd3gw brings it
-    from etcd3gw.client import Etcd3Client  # noqa: PLC0415  an extra
-    from etcd3gw.exceptions import Etcd3Exception  # noqa: PLC0415
-
-    with requests.Session() as session:
-        session.trust_env = False  # no proxy and no password file of the user's stands between
-        client = Etcd3Client(
-            endpoint.host, endpoint.port, endpoint.protocol, timeout=seconds, api_path=API_PATH, session=session
-        )
-        try:
-            answer = client.post(client.get_url(path), json=dict(body))
-        except Etcd3Exception as error:
-            raise LeaseStoreError(_line_of(error)) from None
-        except (requests.RequestException, ValueError) as error:
-            raise LeaseStoreError(f"no answer of etcd: {type(error).__name__}") from None
-    if not isinstance(answer, dict):
-        raise LeaseStoreError("no answer of etcd")
-    return answer
-
-
-def _line_of(error: Exception) -> str:
-    """Return what went wrong in a few words. etcd's own are JSON, the library's name the object at its address."""
-    text = str(getattr(error, "detail_text", "") or "")
-    try:
-        said = json.loads(text)["error"]
-    except (KeyError, TypeError, ValueError):
-        said = "refused" if "refused" in text else "timeout" if "time" in text.lower() else type(error).__name__
-    return " ".join(str(said).split())[:200]
+    def _call(self) -> Call:
+        return Call(self._members, time.monotonic() + self._call_seconds)
 
 
 def _b64(text: str) -> str:
@@ -304,10 +140,10 @@ def _found(answer: Mapping[str, Any], word: str) -> int | None:
 
     Where the transaction did not succeed the key may be ours all the same: by the same one, whose answer was lost.
     """
-    for each in _member(answer, "responses", list):
+    for each in member_of(answer, "responses", list):
         key = _first(each.get("response_range", {})) if isinstance(each, dict) else None
         if key is not None and key.get("value") == _b64(word):
-            return _number(key.get("create_revision"))
+            return number_of(key.get("create_revision"))
     return None
 
 
@@ -316,21 +152,6 @@ def _first(answer: Mapping[str, Any]) -> dict[str, Any] | None:
     keys = answer.get("kvs")
     key = keys[0] if isinstance(keys, list) and keys else None
     return key if isinstance(key, dict) else None
-
-
-def _number(value: object) -> int:
-    """Return a number of 64 bits, which the gateway writes as text."""
-    try:
-        return int(str(value))
-    except ValueError:
-        raise LeaseStoreError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
-
-
-def _member(answer: Mapping[str, Any], name: str, kind: type[Any]) -> Any:  # noqa: ANN401  of that kind
-    value = answer.get(name)
-    if not isinstance(value, kind):
-        raise LeaseStoreError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
-    return value
 
 
 def _parts(grant: Grant) -> tuple[int, int]:
