@@ -293,3 +293,23 @@ def test_the_supervisor_is_killed() -> None:
             for pid in pids:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
+
+
+def guards() -> list[int]:
+    """Return the guards that this process has started and that have not ended."""
+    found = [pid for pid in children() if alive(pid)]
+    return [pid for pid in found if b"process_guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_the_guard_is_killed(driver: ProcessDriver) -> None:
+    """AR-8.5: a guard that was killed is started again with the next process, and ends with the driver."""
+    driver.instances([module()])
+    (guard,) = guards()
+    os.kill(guard, signal.SIGKILL)
+    assert waited(lambda: not alive(guard), 30)
+    driver.instances([module(replicas=2)])
+    (another,) = guards()
+    assert another != guard
+    driver.close()
+    assert guards() == []
+    assert children("Z") == []
