@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.lxd_fixture import lxd_host  # noqa: F401  a fixture, here for the contract suite and the functional tests
+
 # A shared machine may stop a test for longer than any limit on one example: time is judged where it is the subject.
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")

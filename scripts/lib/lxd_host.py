@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 PROGRAMS: Final = {
     "lxd": "lxd",
@@ -92,6 +92,9 @@ def why_not() -> str | None:
     missing = sorted({package for program, package in PROGRAMS.items() if shutil.which(program) is None})
     if missing:
         return f"not installed: {' '.join(missing)} (scripts/test installs Debian packages as root)"
+    busybox = shutil.which("busybox")
+    if busybox is not None and b"/ld-linux" in Path(busybox).read_bytes()[:4096]:
+        return "busybox is not the static one: install busybox-static"
     tried = subprocess.run(["unshare", "-n", "-m", "true"], check=False, capture_output=True, text=True)
     return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else None
 
@@ -122,6 +125,7 @@ class LxdHost:
         self.socket = self.folder / "unix.socket"
         self._state_file = base / "state.json"
         self._state: dict[str, Any] = {}
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
         with contextlib.suppress(OSError):
             self._state = json.loads(self._state_file.read_text(encoding="utf-8"))
 
@@ -143,9 +147,9 @@ class LxdHost:
         pid, start = self._state.get("owner", (0, None))
         return pid, start
 
-    def address(self, name: str) -> str:
+    def address(self, name: str, project: str = "default") -> str:
         """Return the address of an instance made here."""
-        return f"{self._state['subnet']}.{self._state['instances'][name]}"
+        return f"{self._state['subnet']}.{self._state['instances'][f'{project}/{name}']}"
 
     def pid(self, role: str) -> int | None:
         """Return the id of ``holder`` or ``daemon`` where it runs."""
@@ -190,28 +194,34 @@ class LxdHost:
         if reason := why_not():
             raise LxdHostError(f"LXD cannot run here: {reason}")
         self.base.mkdir(parents=True, exist_ok=True)
+        self.base.chmod(0o711)  # the users of instances pass through it
         if self.pid("holder") is None:
             self._clear()
-            self._state = {"owner": (os.getpid(), started_at(os.getpid())), "instances": {}}
+            self._state = {"owner": (os.getpid(), started_at(os.getpid())), "made": 0, "instances": {}}
             self._start_holder()
         first = not (self.folder / "database").exists()
         self.start_daemon()
         if first:
             self._initialise()
         for name in names:
-            if name not in self._state["instances"]:
+            if f"default/{name}" not in self._state["instances"]:
                 self.make(name)
 
     def down(self) -> None:
         """End instances, daemon and namespaces, and remove the folder. Repeated, it changes nothing."""
-        if self.pid("daemon") is not None:
-            with contextlib.suppress(LxdHostError, subprocess.TimeoutExpired):
-                self.lxc("stop", "--all", "--force", check=False)
-            self._end("daemon")
-        for project_init in self._left_monitors():
+        with contextlib.suppress(LxdHostError, subprocess.SubprocessError, OSError):
+            if self.pid("holder") is not None and (self.folder / "database").exists():
+                self.start_daemon()  # instances outlive a daemon that was killed
+                for project in self.lxc("project", "list", "-f", "csv", "-c", "n").split():
+                    self.lxc("stop", "--all", "--force", "--project", project, check=False)
+        self._end("daemon")
+        for pid in self._left_monitors():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(project_init, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
         self._end("holder")
+        for group in Path("/sys/fs/cgroup").glob("*/lxc.pivot"):
+            with contextlib.suppress(OSError):  # of another LXD, which uses it
+                group.rmdir()
         shutil.rmtree(self.base, ignore_errors=True)
 
     def start_daemon(self) -> None:
@@ -235,17 +245,19 @@ class LxdHost:
     def wait_for_daemons_end(self) -> None:
         """Return when the daemon has ended."""
         _until(lambda: self.pid("daemon") is None, "the daemon's end")
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._state["daemon"][0], os.WNOHANG)
+        self._reap("daemon")
 
-    def make(self, name: str, *, project: str = "default", stubborn: bool = False, **config: str) -> None:
-        """Make an instance with an address of its own and start it. ``__`` in a key of ``config`` stands for a dot."""
-        number = 10 + len(self._state["instances"])
+    def make(
+        self, name: str, config: Mapping[str, str] | None = None, *, project: str = "default", stubborn: bool = False
+    ) -> None:
+        """Make an instance with an address of its own and start it. A stubborn one ignores a clean stop."""
+        number = 10 + self._state["made"]
         keys = {"environment.ADDRESS": f"{self._state['subnet']}.{number}", "environment.STUBBORN": str(int(stubborn))}
-        keys |= {key.replace("__", "."): value for key, value in config.items()}
+        keys |= config or {}
         options = [part for key, value in keys.items() for part in ("-c", f"{key}={value}")]
         self.lxc("launch", "bb", name, "--project", project, "-q", *options)
-        self._state["instances"][name] = number
+        self._state["instances"][f"{project}/{name}"] = number
+        self._state["made"] += 1
         self._save()
 
     def trust(self, certificate: Path) -> None:
@@ -267,6 +279,7 @@ class LxdHost:
                 start_new_session=True,
                 env={**os.environ, "LXD_DIR": str(self.folder)},
             )
+        self._started[role] = process
         self._state[role] = (process.pid, started_at(process.pid))
         self._save()
         return process
@@ -305,18 +318,22 @@ class LxdHost:
             return
         os.kill(pid, signal.SIGKILL)
         _until(lambda: self.pid(role) is None, f"the end of the {role}")
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+        self._reap(role)
+
+    def _reap(self, role: str) -> None:
+        if (process := self._started.pop(role, None)) is not None:
+            process.wait()
 
     def _left_monitors(self) -> list[int]:
-        """Return the monitors of instances that outlived a daemon: LXD names its folder on their command line."""
+        """Return what outlived all that: instances' inits, then their monitors, which name the folder."""
         wanted = f"[lxc monitor] {self.folder}".encode()
-        found = []
+        monitors, inits = [], []
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if (entry / "cmdline").read_bytes().startswith(wanted):
-                    found.append(int(entry.name))
-        return found
+                    monitors.append(int(entry.name))
+                    inits += (entry / "task" / entry.name / "children").read_text(encoding="ascii").split()
+        return [*map(int, inits), *monitors]
 
     def _clear(self) -> None:
         for name in ("lxd", "image"):

@@ -80,7 +80,7 @@ class LxdDriver:
             listing = self._link.ask("GET", "/1.0/instances", seconds_from_now(LIST_SECONDS), recursion="2")
             described = instances_of(listing)
         except LxdError as error:
-            raise self._error(f"the instances cannot be listed: {error}", "see that the daemon runs") from None
+            raise self._error(f"the instances cannot be listed: {error}", "see that it runs and trusts us") from None
         return [instance for module in modules for instance in chosen(module, described)]
 
     def run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:

@@ -5,8 +5,8 @@ Laws of this module:
 1. The command starts when its four websockets are connected. The wait for its operation is under way before that: the
    operation is gone five seconds after its end.
 2. All of a run is done by the thread that asks for it: one selector, five connections, nothing to join.
-3. What the command writes is taken, so that it never waits for us, and dropped at once; after :data:`FREE_BYTES` it is
-   taken no faster than :data:`PACE_SECONDS` a piece, so that a flood costs little.
+3. What the command writes is taken and dropped at once. After :data:`FREE_BYTES` it is taken at 32 MiB a second, so
+   that a flood costs this process and the daemon little; past the limit as fast as it comes, to see its end.
 4. At the limit the command is killed through ``control``: the daemon refuses to cancel it. ``control`` ends when the
    command does, and the operation when nothing holds the output any more. That is how the two are told apart.
 5. Connections that are cut end the command: the daemon kills it when ``control`` is lost.
@@ -56,7 +56,9 @@ MARGIN_SECONDS: Final = 10
 """What the daemon waits beyond the last instant that we do, in whole seconds."""
 
 FREE_BYTES: Final = 1024 * 1024
-PACE_SECONDS: Final = 0.005
+PACE_SECONDS: Final = 0.002
+"""A pause after each :data:`PIECE_BYTES` beyond what is free."""
+
 PIECE_BYTES: Final = 64 * 1024
 MAX_FRAME_BYTES: Final = 1024 * 1024
 """Of one frame of output; the daemon sends at most 128 KiB."""
@@ -110,6 +112,7 @@ class _Execution:
         self._answer = bytearray()
         self._ended: Operation | None = None
         self._taken = 0
+        self._paced = True
 
     def __enter__(self) -> Self:
         return self
@@ -138,6 +141,7 @@ class _Execution:
         """Wait for the command's end, and kill it at the limit."""
         if self._pumped(limit):
             return Executed(self._exited())
+        self._paced = False
         killed = self._control is not None
         if killed:
             self._kill()
@@ -186,7 +190,8 @@ class _Execution:
                 ready = [(key, selectors.EVENT_READ) for key in self._selector.get_map().values()]
             for key, _ in ready:
                 self._take(*key.data)
-            if self._taken > FREE_BYTES:
+            if self._paced and self._taken > FREE_BYTES:
+                self._taken -= PIECE_BYTES
                 time.sleep(PACE_SECONDS)
             if not left:
                 break
