@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 STREAMS: Final = ("0", "1", "2")
 CONTROL: Final = "control"
 MAX_REASON_CHARACTERS: Final = 200
+_MAX_NAME_CHARACTERS: Final = 256
 
 _STATES: Final = {
     103: InstanceState.RUNNING,
@@ -209,7 +210,11 @@ def _family(address: str) -> str | None:
 
 def _is_name(text: str) -> bool:
     """Say whether a text of the daemon's may stand in a path: it is to lead nowhere else."""
-    return bool(text) and len(text) <= 256 and all(c.isascii() and (c.isalnum() or c in "-_") for c in text)  # noqa: PLR2004
+    return (
+        bool(text)
+        and len(text) <= _MAX_NAME_CHARACTERS
+        and all(c.isascii() and (c.isalnum() or c in "-_") for c in text)
+    )
 
 
 def _mapping(value: object) -> Mapping[str, object]:

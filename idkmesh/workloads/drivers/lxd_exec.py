@@ -159,7 +159,7 @@ class _Execution:
 
     def _websocket(self, name: str, deadline: Deadline) -> tuple[socket.socket, ClientProtocol]:
         from websockets.client import ClientProtocol  # noqa: PLC0415  needed with LXD alone
-        from websockets.uri import parse_uri  # noqa: PLC0415
+        from websockets.uri import parse_uri  # noqa: PLC0415  the same
 
         target = self._link.target(f"{self._operation.path}/websocket", secret=self._operation.secrets[name])
         scheme = "ws" if self._link.place.socket is not None else "wss"
