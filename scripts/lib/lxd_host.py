@@ -248,14 +248,20 @@ class LxdHost:
         self._reap("daemon")
 
     def make(
-        self, name: str, config: Mapping[str, str] | None = None, *, project: str = "default", stubborn: bool = False
+        self,
+        name: str,
+        config: Mapping[str, str] | None = None,
+        *,
+        project: str = "default",
+        stubborn: bool = False,
+        image: str = "bb",
     ) -> None:
         """Make an instance with an address of its own and start it. A stubborn one ignores a clean stop."""
         number = 10 + self._state["made"]
         keys = {"environment.ADDRESS": f"{self._state['subnet']}.{number}", "environment.STUBBORN": str(int(stubborn))}
         keys |= config or {}
         options = [part for key, value in keys.items() for part in ("-c", f"{key}={value}")]
-        self.lxc("launch", "bb", name, "--project", project, "-q", *options)
+        self.lxc("launch", image, name, "--project", project, "-q", *options)
         self._state["instances"][f"{project}/{name}"] = number
         self._state["made"] += 1
         self._save()
