@@ -115,7 +115,7 @@ def test_choosing() -> None:
 
     def told(**fields: Any) -> list[tuple[str, InstanceState, bool]]:
         module = DesiredModule(name="web", kind=ModuleKind.STATELESS, driver="lxd", **fields)
-        return [(each.name, each.state, each.owned) for each in chosen(module, found)]
+        return [(each.name, each.state, each.owned) for each in chosen(module, found, {})]
 
     assert told(instances=("web-3", "none", "web-1")) == [
         ("web-3", InstanceState.STOPPED, False),

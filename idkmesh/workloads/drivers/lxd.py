@@ -29,6 +29,7 @@ from idkmesh.workloads.drivers.lxd_answers import (
     is_mapped,
     operation_of,
 )
+from idkmesh.workloads.drivers.lxd_balancers import backend_health
 from idkmesh.workloads.drivers.lxd_exec import execute
 from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
 from idkmesh.workloads.model import OWNER_KEY, Instance, InstanceState, Run, RunEnd
@@ -81,7 +82,8 @@ class LxdDriver:
             described = instances_of(listing)
         except LxdError as error:
             raise self._error(f"the instances cannot be listed: {error}", "see that it runs and trusts us") from None
-        return [instance for module in modules for instance in chosen(module, described)]
+        health = self._backend_health() if any(module.port for module in modules) else {}
+        return [instance for module in modules for instance in chosen(module, described, health)]
 
     def run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:
         """Run a command (see :class:`~idkmesh.workloads.drivers.driver.Driver`)."""
@@ -117,6 +119,14 @@ class LxdDriver:
         """Give back what is held, which is nothing: each connection ends with its request."""
 
     # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _backend_health(self) -> dict[tuple[str, int], bool]:
+        """Return what load balancers report, nothing where that cannot be read: the port is tried then (AR-3.5)."""
+        until = seconds_from_now(LIST_SECONDS)
+        try:
+            return backend_health(lambda path: self._link.ask("GET", path, until))
+        except LxdError:
+            return {}
 
     def _run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:
         if (held := self._still_held(instance)) is not None:
@@ -188,27 +198,35 @@ class LxdDriver:
         return DriverError(f"lxd at {self._link.place.shown}, project {self._project}: {what}; {mend}")
 
 
-def chosen(module: DesiredModule, described: Mapping[str, Described]) -> list[Instance]:
-    """Return a module's instances in the order of their names in the file, or of the alphabet if selected (AR-2.2)."""
+def chosen(
+    module: DesiredModule, described: Mapping[str, Described], health: Mapping[tuple[str, int], bool]
+) -> list[Instance]:
+    """Return a module's instances in the order of their names in the file, or of the alphabet if selected (AR-2.2).
+
+    ``health`` is what load balancers report, by address and port.
+    """
     names = module.instances or sorted(
         name
         for name, found in described.items()
         if module.selector and all(found.config.get(key) == value for key, value in module.selector.items())
     )
-    return [_instance(module.name, name, described.get(name)) for name in names]
+    return [_instance(module, name, described.get(name), health) for name in names]
 
 
-def _instance(module: str, name: str, found: Described | None) -> Instance:
+def _instance(
+    module: DesiredModule, name: str, found: Described | None, health: Mapping[tuple[str, int], bool]
+) -> Instance:
     if found is None:
-        return Instance(module=module, name=name, state=InstanceState.GONE, identity="", owned=False)
+        return Instance(module=module.name, name=name, state=InstanceState.GONE, identity="", owned=False)
     return Instance(
-        module=module,
+        module=module.name,
         name=name,
         state=found.state,
         identity=found.identity,
-        owned=found.config.get(OWNER_KEY) == module,
+        owned=found.config.get(OWNER_KEY) == module.name,
         address=found.address,
         location=found.location,
+        port_health=health.get((found.address or "", module.port or 0)),
     )
 
 

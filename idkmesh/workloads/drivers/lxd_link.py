@@ -106,7 +106,8 @@ class LxdLink:
 
     def target(self, path: str, **query: str) -> str:
         """Return what a request names: a path, in the project."""
-        return "&".join([f"{path}?project={self._project}", *(f"{key}={value}" for key, value in query.items())])
+        start = "&" if "?" in path else "?"
+        return "&".join([f"{path}{start}project={self._project}", *(f"{key}={value}" for key, value in query.items())])
 
     def connect(self, deadline: Deadline) -> socket.socket:
         """Return a connection to the daemon, or raise :class:`LxdError`. The caller closes it."""
