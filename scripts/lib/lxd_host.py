@@ -212,10 +212,11 @@ class LxdHost:
         with contextlib.suppress(LxdHostError, subprocess.SubprocessError, OSError):
             if self.pid("holder") is not None and (self.folder / "database").exists():
                 self.start_daemon()  # instances outlive a daemon that was killed
-                for project in self.lxc("project", "list", "-f", "csv", "-c", "n").split():
-                    self.lxc("stop", "--all", "--force", "--project", project, check=False)
+                for path in self.query("/1.0/projects"):
+                    self.lxc("stop", "--all", "--force", "--project", path.rpartition("/")[2], check=False)
+                _until(lambda: not self._monitored(), "the end of the instances' monitors")
         self._end("daemon")
-        for pid in self._left_monitors():
+        for pid in self._monitored():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._end("holder")
@@ -330,8 +331,8 @@ class LxdHost:
         if (process := self._started.pop(role, None)) is not None:
             process.wait()
 
-    def _left_monitors(self) -> list[int]:
-        """Return what outlived all that: instances' inits, then their monitors, which name the folder."""
+    def _monitored(self) -> list[int]:
+        """Return instances' inits, and then their monitors, which name the folder and take their groups away."""
         wanted = f"[lxc monitor] {self.folder}".encode()
         monitors, inits = [], []
         for entry in Path("/proc").glob("[0-9]*"):

@@ -29,7 +29,7 @@ from idkmesh.workloads.model import (
     Run,
     RunEnd,
 )
-from scripts.lib.lxd_host import LxdHost
+from scripts.lib.lxd_host import LxdHost, started_at
 from tests.lxd_fixture import OURS, driver_of, module_of, running, seen, until
 
 if TYPE_CHECKING:
@@ -421,9 +421,9 @@ def test_the_fixture_leaves_nothing(lxd_host: LxdHost, tmp_path: Path) -> None:
 
     links = interfaces()
     try:
-        assert lxd("up", "one") == lxd("up", "one")
+        assert lxd("up", "fixture-one") == lxd("up", "fixture-one")
         lxd("restart")
-        assert OWNER_KEY not in lxd("lxc", "config", "show", "one")
+        assert OWNER_KEY not in lxd("lxc", "config", "show", "fixture-one")
         assert "RUNNING" in lxd("lxc", "list", "-f", "csv")
         pids = [LxdHost(base).pid(role) for role in ("holder", "daemon")]
         assert None not in pids
@@ -432,4 +432,5 @@ def test_the_fixture_leaves_nothing(lxd_host: LxdHost, tmp_path: Path) -> None:
         lxd("down")
     assert not base.exists()
     assert interfaces() <= links
-    assert LxdHost(base).pid("daemon") is None
+    assert [pid for pid in pids if pid and Path(f"/proc/{pid}").exists() and started_at(pid)] == []
+    assert not any(Path("/sys/fs/cgroup").glob("*/lxc.*.fixture-one"))
