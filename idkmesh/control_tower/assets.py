@@ -91,6 +91,7 @@ SCHEMA_NAMES: Final = (
     "probe-run.json",
     "probe.json",
     "problem.json",
+    "readiness-inspection.json",
     "readiness.json",
     "rehearsal.json",
 )

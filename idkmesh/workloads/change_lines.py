@@ -9,6 +9,8 @@ from idkmesh.workloads.changes import (
     COULD_NOT_RUN,
     INSTANCE_HEALTHY,
     INSTANCE_UNHEALTHY,
+    LEASE_ACQUIRED,
+    LEASE_LOST,
     MISDECLARED,
     MODULES_RELOADED,
     RESTART_FAILED,
@@ -68,6 +70,14 @@ def _failed(change: Change) -> tuple[str, int]:
     return f"instance {change.subject} was not restarted: {change.facts['outcome']}", logging.ERROR
 
 
+def _acquired(change: Change) -> tuple[str, int]:
+    return f"the lease is ours: {change.facts['holder']} supervises from now on", logging.INFO
+
+
+def _lost(change: Change) -> tuple[str, int]:
+    return f"the lease is no longer ours: {change.facts['reason']}", logging.WARNING
+
+
 def _reloaded(change: Change) -> tuple[str, int]:
     facts = change.facts
     counts = ", ".join(f"{facts[word]} {word}" for word in ("kept", "changed", "added", "removed"))
@@ -82,6 +92,8 @@ _LINES: Final[Mapping[str, Callable[[Change], tuple[str, int] | None]]] = {
     RESTART_REQUESTED: _requested,
     RESTARTED: _restarted,
     RESTART_FAILED: _failed,
+    LEASE_ACQUIRED: _acquired,
+    LEASE_LOST: _lost,
     MODULES_RELOADED: _reloaded,
 }
 """What tells of each type; the others are no lines here."""

@@ -48,6 +48,20 @@ def module_document(snapshot: Snapshot, name: str, now: Stamp) -> dict[str, Any]
     return None if module is None else _module(snapshot, module, snapshot.records_of(name), now)
 
 
+def short_document(snapshot: Snapshot, now: Stamp, lease_fault: str | None) -> dict[str, Any]:
+    """Return workloads in short, for a status document. ``lease_fault`` is what the lease's store did not do."""
+    fresh_from = snapshot.passes.fresh_from(now.boot)
+    counts = Counter(health_at(record.tracker, fresh_from) for record in snapshot.records.values())
+    return {
+        "lease": {**_lease(snapshot), "fault": lease_fault},
+        "store_fault": snapshot.store_fault,
+        "modules": len(snapshot.modules),
+        "instances": {health.value: counts[health] for health in Health},
+        "restarts_total": sum(record.restarts for record in snapshot.records.values()),
+        "last_pass_seconds": _seconds(snapshot.pass_seconds),
+    }
+
+
 def _module(snapshot: Snapshot, module: DesiredModule, records: list[Record], now: Stamp) -> dict[str, Any]:
     fresh_from, cooldown = snapshot.passes.fresh_from(now.boot), float(snapshot.spec.cooldown_s)
     counts = Counter(health_at(record.tracker, fresh_from) for record in records)

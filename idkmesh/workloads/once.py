@@ -17,6 +17,7 @@ from idkmesh.workloads.tallies import Tallies
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from idkmesh.health.changes import Change
     from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.model import Declaration
     from idkmesh.workloads.survey import Patience, Survey
@@ -24,22 +25,24 @@ if TYPE_CHECKING:
 ALL_PASS, SOMETHING_FAILS, SOMETHING_SAYS_NOTHING = 0, 1, 3
 
 
-def look_once(
+def look_once(  # noqa: PLR0913  what it looks at, and who hears of it
     declaration: Declaration,
     drivers: Mapping[str, Driver],
     *,
     uid: int,
+    changed: Callable[[Change], None] = lambda _change: None,
     stamp: Callable[[], Stamp] = system_stamp,
     patience: Patience | None = None,
 ) -> tuple[Snapshot, int]:
-    """Return what one pass sees, and the exit code that says what it comes to."""
+    """Return what one pass sees, and the exit code that says what it comes to. ``changed`` hears what says nothing."""
     now = stamp()
     ledger = Ledger(declaration.modules)
     passes = Passes(float(declaration.supervisor.interval_s)).begin(now.boot)
     survey = Surveyor(drivers, Calls(), uid=uid, patience=patience).survey(
         declaration.modules, opened=ledger.opened, go=lambda: True, beat=lambda: None
     )
-    ledger.fold(survey, now.boot, passes.fresh_from(now.boot), keep_seconds=0.0)
+    for change in ledger.fold(survey, now.boot, passes.fresh_from(now.boot), keep_seconds=0.0):
+        changed(change)
     seconds = max(0.0, stamp().boot - now.boot)
     snapshot = Snapshot(
         role=Role.OBSERVER,

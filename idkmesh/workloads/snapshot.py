@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from idkmesh.workloads.model import SupervisorSpec
+from idkmesh.workloads.passes import Passes
 from idkmesh.workloads.tallies import Tallies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from idkmesh.workloads.model import DesiredModule, SupervisorSpec
-    from idkmesh.workloads.passes import Passes
+    from idkmesh.workloads.model import DesiredModule
     from idkmesh.workloads.record import Key, Record
 
 
@@ -27,6 +28,8 @@ class Role(enum.Enum):
     HOLDER = "holder"
     OBSERVER = "observer"
     """It makes one pass without a lease, and acts on nothing."""
+    NONE = "none"
+    """No declaration was given: nothing is supervised here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,12 @@ class Snapshot:
     tallies: Tallies = field(default_factory=Tallies)
     pass_seconds: float | None = None
     store_fault: str | None = None
+
+    @classmethod
+    def of_nothing(cls) -> Snapshot:
+        """Return what is known where no declaration was given."""
+        spec = SupervisorSpec()
+        return cls(role=Role.NONE, modules=(), spec=spec, passes=Passes(float(spec.interval_s)))
 
     def records_of(self, module: str) -> list[Record]:
         """Return the instances of a module, in the order in which they were listed."""

@@ -53,8 +53,9 @@ class Supervisor:
 
     ``lease`` says whether it may act. ``store`` keeps trackers. Commands run as the user ``uid``. ``changed`` takes
     each change and must not wait; ``record`` takes the one before a restart and returns whether it is committed.
-    ``log`` takes a line and a level of :mod:`logging`, and must not wait. The drivers, the lease and the stores stay
-    the caller's to close.
+    ``log`` takes a line and a level of :mod:`logging`, and must not wait. ``alive`` is called several times a second by
+    the thread that makes passes, and must not wait either. The drivers, the lease and the stores stay the caller's to
+    close.
     """
 
     def __init__(  # noqa: PLR0913  what it supervises, and the parts that it speaks to
@@ -68,6 +69,7 @@ class Supervisor:
         changed: Callable[[Change], None],
         record: Callable[[Change], bool],
         log: Callable[[str, int], None] = log_line,
+        alive: Callable[[], None] = lambda: None,
         stamp: Callable[[], Stamp] = system_stamp,
         patience: Patience | None = None,
         restart_seconds: float = RESTART_SECONDS,
@@ -78,6 +80,7 @@ class Supervisor:
         self._store = store
         self._uid = uid
         self._voice = Voice(changed, log)
+        self._alive = alive
         self._stamp = stamp
         self._patience = patience
         self._calls = Calls()
@@ -152,6 +155,7 @@ class Supervisor:
     def make_pass(self, stamp: Stamp) -> None:
         """Make one pass, which begins at ``stamp``. One thread's."""
         self._take_reload(stamp)
+        self._alive()
         self._passes = self._passes.begin(stamp.boot)
         grant = self._lease.held()
         if grant is None:
@@ -210,7 +214,11 @@ class Supervisor:
 
     def _restart(self, dues: Sequence[Due], grant: Grant, cooldown: float) -> None:
         """Do what is due: ask and claim one after another, keep that, then restart."""
-        claimed = [due for due in dues if self._may_act(grant) and self._restarter.ask(due, grant, cooldown)]
+        claimed = []
+        for due in dues:
+            self._beat()
+            if self._may_act(grant) and self._restarter.ask(due, grant, cooldown):
+                claimed.append(due)
         if not claimed:
             return
         if self._save(grant):
@@ -224,6 +232,7 @@ class Supervisor:
         return not self._ended.is_set() and self._lease.held() == grant
 
     def _beat(self) -> None:
+        self._alive()
         self._passes = self._passes.beat(self._stamp().boot)
 
     def _save(self, grant: Grant) -> bool:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import random
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from idkmesh.health.changes import Change
 from idkmesh.workloads.boot_clock import boot_seconds
+from idkmesh.workloads.changes import LEASE_ACQUIRED, LEASE_LOST
 from idkmesh.workloads.lease.lease_times import RETRY_SHARE, Phase, Term, checked_ttl, next_try
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from idkmesh.workloads.lease.store import LeaseStore
-
-LEASE_ACQUIRED: Final = "idkmesh.lease.acquired"
-LEASE_LOST: Final = "idkmesh.lease.lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,11 @@ class LeaseKeeper:
         if holding is None or self._ending.is_set() or holding.term.phase(self._clock()) is Phase.STOP:
             return None
         return holding.grant
+
+    @property
+    def store(self) -> LeaseStore:
+        """The store that keeps the lease, and the claims made under it."""
+        return self._store
 
     def holder_name(self) -> str | None:
         """Return who held it when the store was asked last, None where nobody did or that is not known."""
