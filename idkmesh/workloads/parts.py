@@ -17,7 +17,7 @@ from idkmesh.workloads.lease.store import LeaseStoreError
 from idkmesh.workloads.tracker_store import TrackerStore, TrackerStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from idkmesh.health.changes import Change
     from idkmesh.workloads.drivers.driver import Driver
@@ -76,6 +76,11 @@ def drivers_of(
         elif name == LXD and declaration.lxd is not None:
             drivers[name] = _lxd_driver(declaration)
     return drivers
+
+
+def going_on(drivers: Iterable[str], before: Declaration, after: Declaration) -> list[str]:
+    """Return the names of the drivers that are good for another declaration too: their platform is the same. Pure."""
+    return [name for name in drivers if name != LXD or before.lxd == after.lxd]
 
 
 def lease_store_of(spec: LeaseSpec, place: Path) -> LeaseStore:

@@ -20,13 +20,20 @@ from idkmesh.health.changes import Change
 from idkmesh.health.runner import log_line
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.changes import MODULES_REFUSED
-from idkmesh.workloads.parts import SupervisionError, drivers_of, holder_of_this_process, keeper_of, trackers_of
+from idkmesh.workloads.parts import (
+    SupervisionError,
+    drivers_of,
+    going_on,
+    holder_of_this_process,
+    keeper_of,
+    trackers_of,
+)
 from idkmesh.workloads.reading import WorkloadReading
 from idkmesh.workloads.supervisor import Supervisor
 from idkmesh.workloads.voice import Voice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -136,7 +143,7 @@ class WorkloadService:
                 raise SupervisionError(
                     "supervisor.lease has changed, and is read at the start alone; end the supervisor and start it anew"
                 )
-            kept = {name: self._drivers[name] for name in self._kept(declaration)}
+            kept = {name: self._drivers[name] for name in going_on(self._drivers, self._declaration, declaration)}
             drivers = drivers_of(declaration, self._log, kept)
             retired = [driver for name, driver in self._drivers.items() if drivers.get(name) is not driver]
             self._supervisor.reload(declaration, drivers)
@@ -191,12 +198,6 @@ class WorkloadService:
             self._voice.well("lease", "the lease's store answers again")
         else:
             self._voice.ill("lease", f"{trouble}; without the lease nothing is checked, it is asked for again")
-
-    def _kept(self, declaration: Declaration) -> Iterable[str]:
-        """Return the names of the drivers that another declaration goes on with."""
-        for name in self._drivers:
-            if name != "lxd" or declaration.lxd == self._declaration.lxd:
-                yield name
 
     def _taken(self, declaration: Declaration) -> bool:
         """Wait until a pass has begun with this declaration: none of before uses its drivers any more."""

@@ -7,7 +7,6 @@ import http.client
 import json
 import re
 import signal
-import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tests.functional.health_support import command, refused
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -77,6 +77,9 @@ class Supervising:
         code = self.process.wait(seconds)
         for reader in self._readers:
             reader.join(PATIENCE)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
         return code
 
 

@@ -27,9 +27,21 @@ kind: idkmesh-modules
 supervisor: {{interval_s: 2}}
 platforms: {{lxd: {{socket: {socket}}}}}
 modules:
-  - {{name: wedged, kind: stateless, driver: lxd, instances: [wedged-1], readiness: {{command: [test, -f, /tmp/ready]}}}}
-  - {{name: kept, kind: stateful, driver: lxd, instances: [kept-1], readiness: {{command: [test, -f, /tmp/ready]}}}}
-  - {{name: left, kind: stateless, driver: lxd, instances: [left-1], readiness: {{command: [/bin/leave], timeoutSecs: 2}}}}
+  - name: wedged
+    kind: stateless
+    driver: lxd
+    instances: [wedged-1]
+    readiness: {{command: [test, -f, /tmp/ready]}}
+  - name: kept
+    kind: stateful
+    driver: lxd
+    instances: [kept-1]
+    readiness: {{command: [test, -f, /tmp/ready]}}
+  - name: left
+    kind: stateless
+    driver: lxd
+    instances: [left-1]
+    readiness: {{command: [/bin/leave], timeoutSecs: 2}}
 """
 
 

@@ -55,6 +55,22 @@ def hanging(call: str, opened: threading.Event) -> Callable[[str, Key | None], N
     return hook
 
 
+def test_it_beats_while_a_driver_keeps_it_waiting(tmp_path: Path) -> None:
+    """AR-7.8, HL-2.1: whoever watches the thread of passes hears of it several times a second, in a long pass too."""
+    beats, hold = threading.Semaphore(0), threading.Event()
+    game = Game(tmp_path, ONE, alive=beats.release)
+    game.platform.hook = hanging("run", hold)
+    pass_of_it = threading.Thread(target=game.make_pass)
+    pass_of_it.start()
+    try:
+        for _ in range(8):
+            assert beats.acquire(timeout=PATIENCE)
+        assert pass_of_it.is_alive()
+    finally:
+        hold.set()
+        pass_of_it.join(PATIENCE)
+
+
 def instants(game: Game) -> list[float]:
     return [at - BOOT for _, at in game.platform.restarts]
 
