@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import sqlite3
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from idkmesh.health.changes import Change
     from idkmesh.workloads.record import Record
 
-READY = Readiness((sys.executable, "-c", ""))
+READY = Readiness(("true",))
 STOP = 20.0
 
 
@@ -215,7 +214,10 @@ def test_a_bad_file_keeps_the_running_one(supervise: Callable[..., Supervision],
     """AR-7.3, AR-7.6: it is one line with the place, and an event; a good one after it is taken."""
     running = supervise()
     file = tmp_path / "m.yaml"
-    file.write_text(f"{HEAD}modules:\n- {{name: web, kind: odd, driver: process, port: 1}}\n", encoding="utf-8")
+    file.write_text(
+        f"{HEAD}modules:\n- {{name: web, kind: odd, driver: process, replicas: 1, process: {{argv: [a]}}, port: 1}}\n",
+        encoding="utf-8",
+    )
     assert not running.service.reload_from(file)
     assert not running.service.reload_from(tmp_path / "nothing.yaml")
     file.write_text(f"{HEAD}supervisor: {{lease: {{sqlite: {{}}, ttl_s: 60}}}}\nmodules: []\n", encoding="utf-8")
