@@ -19,6 +19,7 @@ from idkmesh.service_runtime import (
     SPARE_CONNECTIONS,
 )
 from idkmesh.workloads.catalog import CATALOG
+from idkmesh.workloads.model import DEFAULT_PROBE_UID
 
 if TYPE_CHECKING:
     from idkmesh.httpd.errors import ErrorCode
@@ -82,7 +83,7 @@ serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
 {sections}
 # What the event store keeps
 
-`idkmesh control-tower` takes these two, under the same rules.
+`idkmesh control-tower` and `idkmesh supervise` take these two, under the same rules.
 
 {retention}
 # Variables that are no limits
@@ -94,12 +95,24 @@ serial profile, `ServiceLimits(serial=True)`, has no workers and no such rule.
 | `IDKMESH_HTTP_ACCESS_LOG` | none | `1`: a line of JSON on standard error for each answer |
 # Health and probes
 
-Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag wins over its variable.
+Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag wins over its variable. `idkmesh
+supervise` has the second.
 
 | flag | variable | |
 |---|---|---|
 | `--matrix FILE` | `IDKMESH_MATRIX` | The probe matrix. SIGHUP reads it again; also where a terminal hangs up. |
 | `--probe-listen ADDR:PORT` | `IDKMESH_PROBE_LISTEN` | Where the four probe paths are answered besides, to anybody. |
+
+# Workloads
+
+For `idkmesh supervise` and `idkmesh control-tower`; intervals, cooldown and lease stand in the file itself.
+
+| flag | variable | |
+|---|---|---|
+| `--modules FILE` | `IDKMESH_MODULES` | The declaration of modules. SIGHUP reads it again. |
+| none | `IDKMESH_PROBE_UID` | The user that readiness commands run as, a number; {DEFAULT_PROBE_UID} if absent. |
+
+## Bounds of the probe listener
 
 The probe listener has bounds of its own, which are no settings: {LIMITS.max_connections} connections, of which the
 least useful gives way, {LIMITS.request_timeout:g} s for a request head of {LIMITS.max_header_bytes:,} bytes.

@@ -35,8 +35,8 @@ AS_JSON = "Content-Type: application/json"
 HEALTHY, FAILING = Readiness(("true",)), Readiness(("false",))
 
 
-def supervised(tmp_path: Path, *modules: Any, **spec: Any) -> Supervised:
-    figures = SupervisorSpec(**{"interval_s": 1, "lease": LeaseSpec(ttl_s=5)} | spec)
+def supervised(tmp_path: Path, *modules: Any, lease: LeaseSpec | None = None) -> Supervised:
+    figures = SupervisorSpec(interval_s=1, lease=lease or LeaseSpec(ttl_s=5))
     return Supervised(Declaration(modules=modules, supervisor=figures), 65534, tmp_path / "m.yaml")
 
 
@@ -145,7 +145,7 @@ def test_a_supervisor_that_is_stuck_is_a_stalled_tower(start: Any, tmp_path: Pat
         # A pass that never comes back from the thing that it asks: the beat is the only sign of it.
         stuck = tower.server.workloads
         assert stuck is not None
-        stuck._supervisor._alive = lambda: time.sleep(4)  # type: ignore[method-assign]
+        stuck._supervisor._alive = lambda: time.sleep(4)
         until(lambda: tower.ask("GET /livez").status == 503)
         assert COMPONENT in tower.server.health.overdue()
 
@@ -177,7 +177,7 @@ def judged(tower: Tower, value: object) -> dict[str, Any]:
 
 
 def test_a_command_that_is_accepted(tower: Tower) -> None:
-    """CT-6.6, AR-2.3: no findings, and YAML to paste; the limit is 5 s where none is given."""
+    """AR-7.5, CT-6.6, AR-2.3: no findings, and YAML to paste; the limit is 5 s where none is given."""
     form = {"name": "web", "command": ["/usr/bin/check", "--fast"], "timeoutSecs": 3}
     assert judged(tower, form) == {
         "kind": "idkmesh-readiness-inspection",

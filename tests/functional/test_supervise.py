@@ -244,14 +244,15 @@ def test_wrong_usage(modules: Path, tmp_path: Path) -> None:
     """AR-7.1, CT-9.9, AR-3.2: one line and 2 for what cannot be meant; a bad file is all its findings."""
     bad = tmp_path / "bad.yaml"
     bad.write_text(HEAD + row("UPPER") + row("-"), encoding="utf-8")
-    for arguments, env, text in (
+    cases: list[tuple[list[str], dict[str, Any], str]] = [
         ([], {}, "supervise needs --modules FILE, or IDKMESH_MODULES"),
         (["--modules="], {}, "--modules: an empty value is refused"),
         ([f"--modules={modules}", "--json"], {}, "--json needs --once"),
         ([f"--modules={modules}"], {"IDKMESH_PROBE_UID": "nobody"}, "IDKMESH_PROBE_UID: 'nobody' is refused"),
         ([f"--modules={modules}", "--probe-listen=x"], {}, "--probe-listen: 'x' is refused"),
         ([f"--modules={tmp_path / 'nothing'}"], {}, "nothing"),
-    ):
+    ]
+    for arguments, env, text in cases:
         code, out, errors = refused("supervise", *arguments, **env)
         assert (code, out, errors.count("\n")) == (2, "", 1), errors
         assert text in errors

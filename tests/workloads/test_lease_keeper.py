@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from idkmesh.workloads.lease.keeper import LEASE_ACQUIRED, LEASE_LOST, LeaseKeeper
+from idkmesh.workloads.changes import LEASE_ACQUIRED, LEASE_LOST
+from idkmesh.workloads.lease.keeper import LeaseKeeper
 from idkmesh.workloads.lease.sqlite import SqliteLeaseStore
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 

@@ -153,7 +153,7 @@ def _started(thread: threading.Thread, otherwise: Callable[[], None]) -> None:
 def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     import requests  # noqa: PLC0415  etcd3gw brings it
     from etcd3gw.client import Etcd3Client  # noqa: PLC0415  an extra
-    from etcd3gw.exceptions import Etcd3Exception  # noqa: PLC0415
+    from etcd3gw.exceptions import Etcd3Exception  # noqa: PLC0415  the same
 
     with requests.Session() as session:
         session.trust_env = False  # no proxy and no password file of the user's stands between
