@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from tests.functional.health_support import refused
 from tests.functional.supervise_support import supervising, until
 
 if TYPE_CHECKING:
@@ -52,6 +56,24 @@ def life_of(host: LxdHost, name: str) -> Any:
 
 def instant(event: dict[str, Any]) -> float:
     return datetime.fromisoformat(event["time"]).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [("[true]", 0, {"passes"}), ("[false]", 1, {"fails"}), ("[no-such-program]", 3, {"nothing"})],
+)
+def test_a_single_look(lxd_host: LxdHost, tmp_path: Path, command: str, code: int, words: set[str]) -> None:
+    """AR-7.1, AR-3.3: what one pass over real instances comes to, as exit code and as a document; nothing is kept."""
+    modules = tmp_path / "modules.yaml"
+    row = f"{{name: web, kind: stateless, driver: lxd, instances: [web-1, web-2], readiness: {{command: {command}}}}}"
+    head = DECLARED.format(socket=lxd_host.socket).partition("modules:\n")[0]
+    modules.write_text(f"{head}modules: [{row}]\n", encoding="utf-8")
+    found, out, errors = refused("supervise", f"--modules={modules}", "--once", "--json")
+    assert found == code, errors
+    (item,) = json.loads(out)["items"]
+    assert {each["readiness_command"]["outcome"] for each in item["instances"]} == words
+    assert [each["name"] for each in item["instances"]] == ["web-1", "web-2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["modules.yaml"]
 
 
 def test_a_wedged_replica_is_restarted_and_nothing_else(lxd_host: LxdHost, tmp_path: Path) -> None:
