@@ -60,7 +60,7 @@ def instant(event: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize(
     ("command", "code", "words"),
-    [("[true]", 0, {"passes"}), ("[false]", 1, {"fails"}), ("[no-such-program]", 3, {"nothing"})],
+    [("[/bin/true]", 0, {"passes"}), ("[/bin/false]", 1, {"fails"}), ("[no-such-program]", 3, {"nothing"})],
 )
 def test_a_single_look(lxd_host: LxdHost, tmp_path: Path, command: str, code: int, words: set[str]) -> None:
     """AR-7.1, AR-3.3: what one pass over real instances comes to, as exit code and as a document; nothing is kept."""
