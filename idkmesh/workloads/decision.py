@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from idkmesh.workloads.model import InstanceState
-from idkmesh.workloads.tracker import Health, health_at, is_due
+from idkmesh.workloads.tracker import NEVER, Health, health_at, is_due
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,9 +62,19 @@ def _due_of(replicas: Sequence[Record], now: float, fresh_from: float, cooldown:
     ready = [record for record in replicas if _may_be_restarted(record, now, cooldown)]
     if not ready:
         return None
-    chosen = min(ready, key=lambda record: record.tracker.since)
+    chosen = min(ready, key=_turn)
     alone = all(is_healthy(record, fresh_from) for record in replicas if record is not chosen)
     return Due(chosen.key, chosen.tracker.detail, now - chosen.tracker.since, alone)
+
+
+def _turn(record: Record) -> tuple[float, float]:
+    """Return what orders those that are due: tried the longest ago while it was unhealthy, then unhealthy the longest.
+
+    A restart that failed leaves its instance unhealthy, and so the one that is so for the longest: it would be the
+    first after each cooldown, and no other one would ever have its turn.
+    """
+    tracker, restart = record.tracker, record.restart
+    return (NEVER if restart is None or restart.at < tracker.since else restart.at), tracker.since
 
 
 def _may_be_restarted(record: Record, now: float, cooldown: float) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from idkmesh.health.runner import log_line
 from idkmesh.workloads.acting import RESTART_SECONDS, Restarter
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.calls import Calls
+from idkmesh.workloads.checks import shown
 from idkmesh.workloads.decision import due_restarts
 from idkmesh.workloads.ledger import Ledger
 from idkmesh.workloads.passes import Passes
@@ -97,7 +99,7 @@ class Supervisor:
         )
         self._passes = Passes(float(self._spec.interval_s))
         self._token: str | None = None
-        self._reloading: tuple[Declaration, Mapping[str, Driver]] | None = None
+        self._reloading: deque[tuple[Declaration, Mapping[str, Driver] | None]] = deque()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._snapshot = Snapshot(role=Role.STARTING, modules=declaration.modules, spec=self._spec, passes=self._passes)
@@ -128,7 +130,7 @@ class Supervisor:
 
         Instances of which the same is asked as before keep what is known of them. The lease stays as it is.
         """
-        self._reloading = declaration, self._drivers if drivers is None else drivers
+        self._reloading.append((declaration, drivers))
 
     def snapshot(self) -> Snapshot:
         """Return what is known. Waits for nothing."""
@@ -144,7 +146,8 @@ class Supervisor:
                 self._voice.well("pass", "the supervisor is well again")
             except Exception as error:  # noqa: BLE001  a fault of ours: it is told once, and the next pass follows
                 self._voice.ill(
-                    "pass", f"a pass of the supervisor has a fault, it goes on: {type(error).__name__}: {error}"
+                    "pass",
+                    f"a pass of the supervisor has a fault, it goes on: {type(error).__name__}: {shown(str(error))}",
                 )
             self._wait_until(stamp.boot + self._spec.interval_s)
 
@@ -186,10 +189,12 @@ class Supervisor:
         self._show(Role.HOLDER, tallies=tallies.with_pass(seconds), pass_seconds=seconds)
 
     def _take_reload(self, stamp: Stamp) -> None:
-        reloading, self._reloading = self._reloading, None
-        if reloading is None:
+        declaration: Declaration | None = None
+        while self._reloading:
+            declaration, drivers = self._reloading.popleft()
+            self._drivers = self._drivers if drivers is None else drivers
+        if declaration is None:
             return
-        declaration, self._drivers = reloading
         self._spec = declaration.supervisor
         self._passes = replace(self._passes, interval=float(self._spec.interval_s))
         self._surveyor = Surveyor(self._drivers, self._calls, uid=self._uid, patience=self._patience)

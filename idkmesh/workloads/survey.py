@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.model import DesiredModule, Instance
 
-LIST_SECONDS: Final = 10.0
-"""How long a driver may take to list its instances before the pass goes on without it."""
+LIST_SECONDS: Final = 12.0
+"""How long a driver may take to list its instances before the pass goes on without it. A driver's own deadline is 10 s,
+and what it says then is better than that it has not come back."""
 
 GRACE_SECONDS: Final = 20.0
 """How long a driver may take beyond a command's time limit, to start it and to see it dead. Then it is given up."""

@@ -111,3 +111,17 @@ def test_alone() -> None:
     assert alone(healthy)
     assert not alone(replace(healthy, tracker=replace(healthy.tracker, newest=FRESH - 1)))
     assert not alone(record("web-2", Health.UNKNOWN))
+
+
+def test_one_that_cannot_be_restarted_holds_up_nobody_for_ever() -> None:
+    """AR-5.2: a restart that failed leaves its instance unhealthy the longest; after its cooldown others have turns."""
+    never_works = replace(record("web-1", since=100), restart=Restart(NOW - 300, RestartEnd.FAILED))
+    assert due(never_works, record("web-2")) == ["web-2"]
+    tried_later = replace(record("web-2", since=200), restart=Restart(NOW - 301, RestartEnd.FAILED))
+    assert due(never_works, tried_later) == ["web-2"]
+
+
+def test_a_restart_before_it_was_unhealthy_is_no_turn() -> None:
+    """AR-5.2: a restart after which the instance was well again does not put it behind the others."""
+    long_ago = replace(record("web-1", since=600), restart=Restart(500, RestartEnd.DONE))
+    assert due(long_ago, record("web-2", since=610)) == ["web-1"]

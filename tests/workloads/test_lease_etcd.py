@@ -51,7 +51,17 @@ def test_endpoints(url: str, endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["etcd:2379", "ftp://etcd", "http://", "http://a:b", "http://a/path", "http://u:secret@a", "http://[1"]
+    "url",
+    [
+        "etcd:2379",
+        "ftp://etcd",
+        "http://",
+        "http://a:b",
+        "http://a/path",
+        "http://u:secret@a",
+        "http://u:secret@a:b",
+        "http://[1",
+    ],
 )
 def test_no_endpoints(url: str) -> None:
     """AR-6.1: anything else is refused in one line that names the field, and shows no secret."""
@@ -165,7 +175,9 @@ def test_no_answer_of_etcd(answer: Any, status: int) -> None:
         assert "etcdserver: no leader" in text
 
 
-@pytest.mark.parametrize("responses", [[1], [{"response_range": {"kvs": [{"value": 1}]}}], []])
+@pytest.mark.parametrize(
+    "responses", [[1], [{"response_range": {"kvs": [{"value": 1}]}}], [{"response_range": []}], []]
+)
 def test_an_answer_without_our_word(responses: list[Any]) -> None:
     """AR-6.1: a transaction after which our word is not found has given us nothing."""
     with serving(answering({"ID": "1", "responses": responses})) as url:

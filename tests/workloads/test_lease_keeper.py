@@ -290,3 +290,71 @@ def test_impossible_timing() -> None:
     """AR-6.2: a ttl that leaves no time for a pass is refused where the keeper is made."""
     with pytest.raises(ValueError, match="leaves no time"):
         LeaseKeeper(None, "one", 3, changed=print)  # type: ignore[arg-type]  # it is not asked
+
+
+def test_a_fault_of_the_store_ends_nothing(world: World) -> None:
+    """AR-6.3: what no store should raise is told by its kind alone, and the keeper asks again."""
+
+    def fault() -> None:
+        raise AttributeError("secret")
+
+    world.before = fault
+    wait = world.keeper.turn()
+    assert TTL / 6 <= wait <= TTL / 3
+    assert world.keeper.trouble == "the lease's store has a fault: AttributeError"
+    world.before = lambda: None
+    world.keeper.turn()
+    assert world.keeper.held() is not None
+    assert world.keeper.trouble is None
+
+
+def test_a_fault_at_the_end(world: World) -> None:
+    """AR-6.3: a lease that cannot be given back ends by itself, which is told; the thread ends all the same."""
+    lines: list[str] = []
+    told = threading.Event()
+    keeper = LeaseKeeper(
+        world, "one", TTL, changed=lambda change: told.set(), log=lambda line, level: lines.append(line)
+    )
+    keeper.start()
+    assert told.wait(30)
+
+    def fault() -> None:
+        raise OSError("away")
+
+    world.before = fault
+    assert keeper.stop(30)
+    assert lines == ["the lease is not given back: the lease's store has a fault: OSError"]
+
+
+def test_who_takes_changes_has_a_fault(world: World) -> None:
+    """AR-6.3: it is told, and the lease is held."""
+    lines: list[str] = []
+
+    def changed(change: Change) -> None:
+        raise ValueError(change.what)
+
+    keeper = LeaseKeeper(
+        world, "one", TTL, clock=lambda: world.now, changed=changed, log=lambda line, level: lines.append(line)
+    )
+    keeper.turn()
+    assert keeper.held() is not None
+    assert lines == ["a taker of changes has a fault: idkmesh.lease.acquired: ValueError"]
+
+
+def test_a_store_that_is_away_is_told_once(world: World) -> None:
+    """AR-1.2, AR-6.3: a standby whose store does not answer says so in its log, once until it does."""
+    lines: list[str] = []
+    keeper = LeaseKeeper(
+        world,
+        "one",
+        TTL,
+        clock=lambda: world.now,
+        changed=world.changes.append,
+        log=lambda line, level: lines.append(line),
+    )
+    world.before = away
+    keeper.turn()
+    keeper.turn()
+    world.before = lambda: None
+    keeper.turn()
+    assert lines == ["the store is away", "the lease's store answers again"]

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.workloads.acting import RESTART_SECONDS
 from idkmesh.workloads.drivers import lxd, lxd_exec, lxd_link
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.lxd import LxdDriver
 from idkmesh.workloads.drivers.lxd_answers import LxdError, instance_of
 from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
 from idkmesh.workloads.model import DesiredModule, Instance, InstanceState, LxdPlatform, ModuleKind, Readiness, RunEnd
+from idkmesh.workloads.survey import LIST_SECONDS
 from tests.workloads.recorded import metadata, recorded, response
 
 if TYPE_CHECKING:
@@ -253,3 +257,45 @@ def test_no_place(url: str | None) -> None:
     """AR-8.2: a platform without a socket has an HTTPS URL, or says what one looks like."""
     with pytest.raises(DriverError, match="https://HOST:8443"):
         LxdDriver(LxdPlatform(url=url))
+
+
+def test_one_that_was_started_anew_is_not_forced(path: str) -> None:
+    """AR-5.6: where a clean restart fails because somebody else has restarted the instance, it is left alone."""
+    anew = json.loads(ours().partition(b"\r\n\r\n")[2])
+    anew["metadata"]["last_used_at"] = "2031-01-01T00:00:00Z"
+    answers = iter([ours(), response(200, anew)])
+    began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
+    with (
+        daemon(
+            path,
+            wait=says(recorded("restart-graceful-timeout.2-wait")),
+            state=says(began),
+            instances=lambda connection: connection.sendall(next(answers)),
+        ) as fake,
+        pytest.raises(DriverError, match="started anew"),
+    ):
+        driver(path).restart(the_instance())
+    assert [line.split()[0] for line in fake.asked].count("PUT") == 1
+
+
+def test_a_restart_has_an_end(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.4: a restart ends before a supervisor gives it up, however many steps it takes."""
+    assert lxd.RESTART_SECONDS < RESTART_SECONDS
+    monkeypatch.setattr(lxd, "RESTART_SECONDS", 0.3)
+    began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
+    with daemon(path, wait=hangs, state=says(began), instances=says(ours())), pytest.raises(DriverError) as told:
+        driver(path).restart(the_instance())
+    assert "not known: timeout" in str(told.value)
+
+
+def test_balancers_that_hang_cost_no_listing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.2, AR-8.4: they are asked within the time of the listing, which is told without them."""
+    assert lxd.LIST_SECONDS < LIST_SECONDS
+    monkeypatch.setattr(lxd, "LIST_SECONDS", 0.5)
+    found = response(200, {"type": "sync", "metadata": [json.loads(ours().partition(b"\r\n\r\n")[2])["metadata"]]})
+    began = time.monotonic()
+    with daemon(path, **{"1.0/instances": says(found), "1.0?": hangs}):
+        (instance,) = driver(path).instances([replace(MODULE, port=80)])
+        took = time.monotonic() - began
+    assert instance.state is InstanceState.RUNNING
+    assert took < 10

@@ -313,3 +313,23 @@ def test_the_guard_is_killed(driver: ProcessDriver) -> None:
     driver.close()
     assert guards() == []
     assert children("Z") == []
+
+
+def test_a_guard_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.5: it is told once, what runs is looked after all the same, and a guard is tried again with the next one."""
+    lines: list[str] = []
+    made = ProcessDriver(log=lambda line, level: lines.append(line))
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", "/no/such/python")
+            found = made.instances([module(replicas=2)])
+            assert [instance.state for instance in found] == [InstanceState.RUNNING] * 2
+        made.restart(found[0])
+        assert one(made, module()).state is InstanceState.RUNNING
+        assert len(guards()) == 1
+    finally:
+        made.close()
+    assert not any(alive(pid_of(instance)) for instance in found)
+    assert [line for line in lines if "guard" in line] == [
+        "process: no guard can be started (No such file or directory): what runs outlives a supervisor that is killed"
+    ]

@@ -761,3 +761,16 @@ def test_an_interrupted_restart_is_told(tmp_path: Path) -> None:
     restart = afterwards[0].supervisor.snapshot().records[Key("web", "web-1")].restart
     assert restart is not None
     assert restart.end is RestartEnd.FAILED
+
+
+def test_no_reload_is_lost(tmp_path: Path) -> None:
+    """AR-7.1: of two declarations before one pass the last counts, with the drivers that came with the first."""
+    game = Game(tmp_path, ONE)
+    game.make_pass()
+    other = Platform(game.clock, {"api": ["api-1"]})
+    game.supervisor.reload(declaration(module("web"), module("api")), {"sim": other})
+    game.supervisor.reload(declaration(module("api")))
+    game.make_pass()
+    assert [each.name for each in game.supervisor.snapshot().modules] == ["api"]
+    assert other.runs == [Key("api", "api-1")]
+    assert game.whats().count("modules.reloaded") == 1

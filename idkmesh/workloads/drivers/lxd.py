@@ -37,6 +37,7 @@ from idkmesh.workloads.model import OWNER_KEY, Instance, InstanceState, Run, Run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from idkmesh.health.probes.probe import Deadline
     from idkmesh.workloads.model import DesiredModule, LxdPlatform, Readiness
 
 LIST_SECONDS: Final = 10.0
@@ -47,11 +48,15 @@ CLEAN_STOP_SECONDS: Final = 10
 CHANGE_SECONDS: Final = 30
 """For a forced restart, and for what a clean one takes beyond its stop."""
 
+RESTART_SECONDS: Final = 55.0
+"""For all of a restart: a supervisor waits for 60 s, and what it has given up would act behind its back."""
+
 SECOND_LOOK_SECONDS: Final = 0.25
 """Between a command's death by a signal and the look at its instance: one that stops kills what runs in it first, and
 says so a moment later."""
 
 _SIGNALLED: Final = 128
+_STARTED_ANEW: Final = "the instance was started anew meanwhile"
 
 _STATE_WORDS: Final = {
     InstanceState.STOPPED: "the instance is stopped",
@@ -77,12 +82,13 @@ class LxdDriver:
 
     def instances(self, modules: Sequence[DesiredModule]) -> list[Instance]:
         """Return the instances of these modules (see :class:`~idkmesh.workloads.drivers.driver.Driver`)."""
+        until = seconds_from_now(LIST_SECONDS)
         try:
-            listing = self._link.ask("GET", "/1.0/instances", seconds_from_now(LIST_SECONDS), recursion="2")
+            listing = self._link.ask("GET", "/1.0/instances", until, recursion="2")
             described = instances_of(listing)
         except LxdError as error:
             raise self._error(f"the instances cannot be listed: {error}", "see that it runs and trusts us") from None
-        health = self._backend_health() if any(module.port for module in modules) else {}
+        health = self._backend_health(until) if any(module.port for module in modules) else {}
         return [instance for module in modules for instance in chosen(module, described, health)]
 
     def run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:
@@ -100,16 +106,16 @@ class LxdDriver:
         """Restart an instance (see :class:`~idkmesh.workloads.drivers.driver.Driver`).
 
         A clean stop that does not come about is forced. Where an instance has stopped late, between the two, it is
-        started: it would stay down otherwise.
+        started: it would stay down otherwise. One that was started anew meanwhile is left alone.
         """
-        name = instance.name
+        name, until = instance.name, seconds_from_now(RESTART_SECONDS)
         try:
             self._looked_at(instance)
-            if not (reason := self._changed(name, "restart", CLEAN_STOP_SECONDS)):
+            if not self._changed(name, "restart", CLEAN_STOP_SECONDS, until):
                 return
-            if self._state(name) is not InstanceState.STOPPED and not self._changed(name, "restart", 0):
+            if not self._is_stopped(instance) and not self._changed(name, "restart", 0, until):
                 return
-            reason = self._changed(name, "start", CHANGE_SECONDS) or ""
+            reason = self._changed(name, "start", CHANGE_SECONDS, until)
         except LxdError as error:
             raise self._error(f"{name}: restart: {error}", "look at the instance") from None
         if reason:
@@ -120,9 +126,11 @@ class LxdDriver:
 
     # --- parts ----------------------------------------------------------------------------------------------------
 
-    def _backend_health(self) -> dict[tuple[str, int], bool]:
-        """Return what load balancers report, nothing where that cannot be read: the port is tried then (AR-3.5)."""
-        until = seconds_from_now(LIST_SECONDS)
+    def _backend_health(self, until: Deadline) -> dict[tuple[str, int], bool]:
+        """Return what load balancers report, nothing where that cannot be read: the port is tried then (AR-3.5).
+
+        By the deadline of the listing: one that hangs must not have the listing given up with it.
+        """
         try:
             return backend_health(lambda path: self._link.ask("GET", path, until))
         except LxdError:
@@ -169,23 +177,29 @@ class LxdDriver:
         if found.state is not InstanceState.RUNNING:
             raise LxdError(_STATE_WORDS[found.state])
         if found.identity != instance.identity:
-            raise LxdError("the instance was started anew meanwhile")
+            raise LxdError(_STARTED_ANEW)
         if found.config.get(OWNER_KEY) != instance.module:
             raise LxdError(f"the instance is not ours: its configuration has no {OWNER_KEY}={instance.module}")
         return found
 
-    def _state(self, name: str) -> InstanceState:
-        return instance_of(self._link.ask("GET", _path(name), seconds_from_now(LOOK_SECONDS))).state
+    def _is_stopped(self, instance: Instance) -> bool:
+        """Say whether it has stopped, or raise that it was started anew: by us a moment late, or by somebody."""
+        found = instance_of(self._link.ask("GET", _path(instance.name), seconds_from_now(LOOK_SECONDS)))
+        if found.state is InstanceState.STOPPED:
+            return True
+        if found.identity != instance.identity:
+            raise LxdError(_STARTED_ANEW)
+        return False
 
-    def _changed(self, name: str, action: str, seconds: int) -> str:
+    def _changed(self, name: str, action: str, seconds: int, until: Deadline) -> str:
         """Change an instance's state, and return why that failed, nothing if it came about.
 
         ``seconds`` are for a clean stop, 0 forces it. Raises :class:`LxdError` where what came of it is not known.
         """
         body = {"action": action, "timeout": seconds or -1, "force": not seconds}
-        until = seconds_from_now(seconds + CHANGE_SECONDS)
+        until = min(until, seconds_from_now(seconds + CHANGE_SECONDS), key=lambda each: each.at)
         operation = operation_of(self._link.ask("PUT", f"{_path(name)}/state", until, body))
-        waited = str(seconds + CHANGE_SECONDS)
+        waited = str(max(1, int(until.left())))
         try:
             ended = operation_of(self._link.ask("GET", f"{operation.path}/wait", until, timeout=waited))
         except LxdError as error:

@@ -86,7 +86,7 @@ class Crew:
         self._replicas: dict[str, _Replica] = {}
         self._wanted: dict[str, Program] = {}
         self._closing = False
-        self._guard = _Guard()
+        self._guard = _Guard(log)
         self._thread: threading.Thread | None = None
 
     def want(self, programs: Mapping[str, Program]) -> None:
@@ -220,7 +220,9 @@ def _why(replica: _Replica) -> str:
 class _Guard:
     """The guard, as the crew's thread speaks to it. One that was killed is started again, and told of all that runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Callable[[str, int], None]) -> None:
+        self._log = log
+        self._missing = False
         self._groups: dict[int, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -244,15 +246,28 @@ class _Guard:
         if self._process is None or self._process.poll() is not None or not self._written(line):
             self.close()
             guard = Path(process_guard.__file__)
-            self._process = subprocess.Popen(  # noqa: S603  our own program
-                [sys.executable, "-I", "-S", str(guard)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,
-                bufsize=0,
-            )
+            try:
+                self._process = subprocess.Popen(  # noqa: S603  our own program
+                    [sys.executable, "-I", "-S", str(guard)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    cwd="/",
+                    start_new_session=True,
+                    bufsize=0,
+                )
+            except OSError as error:  # what runs is to be looked after all the same; tried again with the next one
+                self._process = None
+                self._tell_missing(error.strerror or type(error).__name__)
+                return
+            self._missing = False
             self._written("".join(f"+{pid} {start}\n" for pid, start in self._groups.items()))
+
+    def _tell_missing(self, reason: str) -> None:
+        if not self._missing:
+            self._log(
+                f"process: no guard can be started ({reason}): what runs outlives a supervisor that is killed", 40
+            )
+        self._missing = True
 
     def _written(self, text: str) -> bool:
         if self._process is None or self._process.stdin is None:

@@ -149,7 +149,7 @@ def _found(answer: Mapping[str, Any], word: str) -> int | None:
 
 def _first(answer: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the first key of a range's answer; etcd leaves out an empty list."""
-    keys = answer.get("kvs")
+    keys = answer.get("kvs") if isinstance(answer, dict) else None
     key = keys[0] if isinstance(keys, list) and keys else None
     return key if isinstance(key, dict) else None
 

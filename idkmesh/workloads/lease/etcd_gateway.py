@@ -48,11 +48,12 @@ def endpoint_of(url: str) -> Endpoint:
         parts = urlsplit(url)
         port = parts.port or 2379
     except ValueError:
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {url!r} is no URL; write http://HOST:2379") from None
+        shown = "a URL with a user in it" if "@" in url else repr(url)
+        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} is no URL; write http://HOST:2379") from None
     plain = parts.path in {"", "/"} and not parts.query and not parts.fragment and parts.username is None
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
-        shown = url if parts.username is None else "a URL with a user in it"
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown!r} must be http://HOST:PORT or https://HOST:PORT")
+        shown = repr(url) if "@" not in url else "a URL with a user in it"
+        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} must be http://HOST:PORT or https://HOST:PORT")
     return Endpoint(parts.scheme, parts.hostname, port)
 
 

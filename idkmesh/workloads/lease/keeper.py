@@ -6,25 +6,33 @@ Laws of this module:
    the clock. So a process that was stopped for longer than its lease knows as soon as it asks that it must not act.
 2. A term counts from before its request was sent.
 3. What was granted and is not used any more is given back, as soon as the store answers.
+4. Nothing that the store or who takes changes does ends the thread: a supervisor whose keeper has ended would be a
+   standby for ever, and nobody would know.
 """
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from idkmesh.health.changes import Change
+from idkmesh.health.runner import log_line
 from idkmesh.workloads.boot_clock import boot_seconds
 from idkmesh.workloads.changes import LEASE_ACQUIRED, LEASE_LOST
 from idkmesh.workloads.lease.lease_times import RETRY_SHARE, Phase, Term, checked_ttl, next_try
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
+from idkmesh.workloads.voice import Voice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from idkmesh.workloads.lease.store import LeaseStore
+
+_STORE: Final = "lease store"
+"""The part that may have a fault, as :class:`Voice` tells of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +45,12 @@ class LeaseKeeper:
     """Holds the lease of ``store`` in the name of ``holder``, for ``ttl`` seconds at a time, from :meth:`start` on.
 
     ``clock`` returns seconds that a sleep of the machine does not stop. ``changed`` is called by the keeper's thread
-    with each change; it must neither wait nor raise. Raises ``ValueError`` for a ``ttl`` that is too short
+    with each change, and must not wait. ``log`` takes a line and a level of :mod:`logging`: a store that does not
+    answer is told once until it does. Raises ``ValueError`` for a ``ttl`` that is too short
     (:func:`~idkmesh.workloads.lease.lease_times.checked_ttl`).
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it keeps, and the parts that it speaks to
         self,
         store: LeaseStore,
         holder: str,
@@ -49,16 +58,16 @@ class LeaseKeeper:
         *,
         clock: Callable[[], float] = boot_seconds,
         changed: Callable[[Change], None],
+        log: Callable[[str, int], None] = log_line,
     ) -> None:
         self._store = store
         self._holder = holder
         self._ttl = checked_ttl(ttl)
         self._clock = clock
-        self._changed = changed
+        self._voice = Voice(changed, log)
         self._holding: _Holding | None = None
         self._unused: Grant | None = None
         self._other: str | None = None
-        self._trouble: str | None = None
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -101,7 +110,7 @@ class LeaseKeeper:
     @property
     def trouble(self) -> str | None:
         """Why the store did not do what it was asked the last time, in one line; None where it did."""
-        return self._trouble
+        return self._voice.fault(_STORE)
 
     # --- the keeper's thread --------------------------------------------------------------------------------------
 
@@ -122,10 +131,10 @@ class LeaseKeeper:
                     case Phase.RENEW:
                         self._renew(holding)
                     case Phase.STOP:
-                        self._lose(holding, self._trouble or "it was not renewed in time: the supervisor was stopped")
-            self._trouble = None
-        except LeaseStoreError as error:
-            self._trouble = str(error)
+                        self._lose(holding, self.trouble or "it was not renewed in time: the supervisor was stopped")
+            self._voice.well(_STORE, "the lease's store answers again")
+        except Exception as error:  # noqa: BLE001  a fault of the store's own too: it is asked again
+            self._voice.ill(_STORE, _line_of(error))
         return self._until_next(self._clock())
 
     def _until_next(self, now: float) -> float:
@@ -133,7 +142,7 @@ class LeaseKeeper:
         if holding is None:
             return next_try(self._ttl, random.random())  # noqa: S311  chance keeps tries apart, and guards nothing
         term = holding.term
-        if self._trouble is not None:
+        if self.trouble is not None:
             return max(0.0, min(self._ttl * RETRY_SHARE, term.stop_at - now))
         return max(0.0, term.renew_at - now)
 
@@ -152,7 +161,7 @@ class LeaseKeeper:
             self._unused = grant
             return
         self._holding = _Holding(grant, term)
-        self._changed(Change(LEASE_ACQUIRED, None, {"holder": self._holder, "ttl_s": self._ttl}))
+        self._voice.tell(Change(LEASE_ACQUIRED, None, {"holder": self._holder, "ttl_s": self._ttl}))
 
     def _renew(self, holding: _Holding) -> None:
         asked = self._clock()
@@ -164,7 +173,7 @@ class LeaseKeeper:
     def _lose(self, holding: _Holding, reason: str) -> None:
         self._holding = None
         self._unused = holding.grant
-        self._changed(Change(LEASE_LOST, None, {"holder": self._holder, "reason": reason}))
+        self._voice.tell(Change(LEASE_LOST, None, {"holder": self._holder, "reason": reason}))
 
     def _give_back(self) -> None:
         holding, self._holding = self._holding, None
@@ -173,7 +182,14 @@ class LeaseKeeper:
             return
         try:
             self._store.release(grant)
-        except LeaseStoreError as error:
-            self._trouble = str(error)
+        except Exception as error:  # noqa: BLE001  it ends by itself then, with its time
+            self._voice.line(f"the lease is not given back: {_line_of(error)}", logging.WARNING)
         if holding is not None:
-            self._changed(Change(LEASE_LOST, None, {"holder": self._holder, "reason": "given back"}))
+            self._voice.tell(Change(LEASE_LOST, None, {"holder": self._holder, "reason": "given back"}))
+
+
+def _line_of(error: Exception) -> str:
+    """Return a store's own words, and of any other fault its kind alone: nobody knows what is in it."""
+    return (
+        str(error) if isinstance(error, LeaseStoreError) else f"the lease's store has a fault: {type(error).__name__}"
+    )
