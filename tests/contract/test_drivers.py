@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.model import Instance, InstanceState, Readiness, Run, RunEnd
 
 if TYPE_CHECKING:
@@ -100,9 +101,10 @@ def test_what_holds_the_output_is_found(world: World) -> None:
 
 def test_eight_at_once(world: World) -> None:
     """AR-3.2, AR-8.1: any thread may call: eight runs go on beside each other, and each has its own answer."""
+    commands = [Readiness(("sh", "-c", f"sleep 1; exit {status}")) for status in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        ended = list(pool.map(lambda status: shell(world, f"sleep 1; exit {status}").code, range(8)))
-    assert ended == list(range(8))
+        ended = list(pool.map(world.driver.run, world.eight(), commands, [world.uid] * 8))
+    assert [each.code for each in ended] == list(range(8))
 
 
 def test_a_stopped_instance_says_nothing(world: World) -> None:
@@ -123,7 +125,25 @@ def test_a_restart_makes_another_life(world: World) -> None:
     after = the_instance(world)
     assert after.identity != before.identity
     assert world.driver.run(before, Readiness(("true",)), world.uid).end is RunEnd.COULD_NOT_RUN
+    with pytest.raises(DriverError) as told:
+        world.driver.restart(before)
+    assert "\n" not in str(told.value)
     assert run(world, "true").code == 0
+
+
+def test_ended_while_a_command_runs(world: World) -> None:
+    """AR-3.3, AR-8.4: a command that does not pass while its instance is restarted says nothing of it."""
+    instance = the_instance(world)
+    command = Readiness(("sh", "-c", "sleep 2; exit 1"), 15)
+    with ThreadPoolExecutor(1) as pool:
+        ran = pool.submit(world.driver.run, instance, command, world.uid)
+        deadline = time.monotonic() + WAIT
+        while not any("exit 1" in line for line in world.processes()):
+            assert time.monotonic() < deadline, "the command does not run"
+            time.sleep(0.02)
+        world.driver.restart(instance)
+        ended = ran.result(WAIT)
+    assert (ended.end, ended.code) == (RunEnd.COULD_NOT_RUN, None)
 
 
 def test_closing_twice(world: World) -> None:

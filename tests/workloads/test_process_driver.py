@@ -333,3 +333,12 @@ def test_a_guard_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None
     assert [line for line in lines if "guard" in line] == [
         "process: no guard can be started (No such file or directory): what runs outlives a supervisor that is killed"
     ]
+
+
+def test_what_is_no_longer_declared(driver: ProcessDriver) -> None:
+    """AR-3.3, AR-8.5: a command in a process that is no longer wanted could not run, and a restart is an error."""
+    instance = one(driver, module())
+    driver.instances([])
+    assert driver.run(instance, command("true"), DEFAULT_PROBE_UID).end is RunEnd.COULD_NOT_RUN
+    with pytest.raises(DriverError):
+        driver.restart(instance)

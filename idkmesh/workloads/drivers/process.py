@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DRIVER: Final = "process"
 ADDRESS: Final = "127.0.0.1"
+_NOT_THERE: Final = "the process has ended, or was started anew meanwhile"
 
 
 class ProcessDriver:
@@ -52,13 +53,21 @@ class ProcessDriver:
         return [self._instance(module, name) for module, name in named]
 
     def run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:
-        """Run a readiness command in the instance's working directory (see :class:`Driver`)."""
+        """Run a readiness command in the instance's working directory (see :class:`Driver`).
+
+        What does not pass counts only where the process runs on: one that has ended meanwhile says nothing (AR-3.3).
+        """
+        if not self._crew.runs_on(instance.name, instance.identity):
+            return Run(RunEnd.COULD_NOT_RUN, _NOT_THERE)
         with self._lock:
             program = self._programs.get(instance.name)
             if program is None or self._closed:
                 return Run(RunEnd.COULD_NOT_RUN, "there is no such process")
             runner = self._runners.setdefault(instance.name, CommandRunner())
-        return runner.run(readiness, self._user(uid), program.cwd, dict(program.variables))
+        run = runner.run(readiness, self._user(uid), program.cwd, dict(program.variables))
+        if run.code != 0 and not self._crew.runs_on(instance.name, instance.identity):
+            return Run(RunEnd.COULD_NOT_RUN, _NOT_THERE, seconds=run.seconds)
+        return run
 
     def restart(self, instance: Instance) -> None:
         """Send TERM to its group, KILL after 10 s, and start it again (see :class:`Driver`)."""

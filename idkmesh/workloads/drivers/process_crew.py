@@ -110,6 +110,14 @@ class Crew:
             replica = self._replicas[name]
             return replica.identity, replica.child is not None and replica.kill_at is None
 
+    def runs_on(self, name: str, identity: str) -> bool:
+        """Say whether this very process runs, and is not being ended."""
+        with self._changed:
+            replica = self._replicas.get(name)
+            if replica is None or replica.child is None or replica.identity != identity or replica.kill_at is not None:
+                return False
+            return not replica.child.wait(0)  # it may have ended a moment ago, and only the crew's thread reaps it
+
     def restart(self, name: str, identity: str) -> None:
         """End it and start it again, and return when it has been started. Raises :class:`DriverError`."""
         with self._changed:
