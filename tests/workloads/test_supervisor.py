@@ -774,3 +774,17 @@ def test_no_reload_is_lost(tmp_path: Path) -> None:
     assert [each.name for each in game.supervisor.snapshot().modules] == ["api"]
     assert other.runs == [Key("api", "api-1")]
     assert game.whats().count("modules.reloaded") == 1
+
+
+def test_a_claim_that_has_a_fault(tmp_path: Path) -> None:
+    """AR-5.3, AR-5.5: whatever the lease's store raises, nothing is restarted, and no event before stands alone."""
+    game = Game(tmp_path, ONE)
+
+    def fault(*_: object) -> bool:
+        raise AttributeError("of the store")
+
+    game.lease.store.claim = fault
+    game.play(90, FAILS)
+    assert game.platform.restarts == []
+    assert [change.what for change in game.recorded] == ["idkmesh.instance.restart_requested"]
+    assert game.whats().count("instance.restart_failed") == 1
