@@ -35,7 +35,8 @@ def main() -> None:
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
     store = store_of(where)
-    keeper = LeaseKeeper(store, name, float(ttl), changed=lambda change: None)
+    keeper = LeaseKeeper(store, name, 5.0, changed=lambda change: None, log=lambda line, level: None)
+    keeper._ttl = float(ttl)  # shorter than may be declared: a renewal may come too late, and nothing worse
     keeper.start()
     descriptor = os.open(actions, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     while not ending.wait(0.01):

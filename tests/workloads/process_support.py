@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from idkmesh.workloads.drivers.process import ProcessDriver
 
-SLEEPER = (sys.executable, "-c", "import time; time.sleep(3600)")
+SLEEPER = ("tail", "-f", "/dev/null")
 STUBBORN = (
     sys.executable,
     "-c",

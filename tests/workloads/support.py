@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ BOOT = 4096.0
 """Instants of the tests are sums of powers of two, so that sums of them are exact."""
 WALL = 1_700_000_000.0
 INTERVAL, COOLDOWN = 5, 300
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""A folder whose files are in memory, None where there is none."""
 PASSES, FAILS = Run(RunEnd.EXITED, "exited", 0), Run(RunEnd.EXITED, "exited", 1)
 COULD_NOT = Run(RunEnd.COULD_NOT_RUN, "the daemon does not answer")
 LEFT = Run(RunEnd.LEFT_BEHIND, "it left something running")

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import itertools
 import logging
+import tempfile
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,7 +37,6 @@ from tests.workloads.support import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from idkmesh.workloads.lease.store import Grant
     from idkmesh.workloads.model import Declaration
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 PATIENCE = 20.0
 WEB = module(instances=("web-1", "web-2", "web-3"))
 ONE = declaration(module())
+MANY_GAMES = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
 def hanging(call: str, opened: threading.Event) -> Callable[[str, Key | None], None]:
@@ -97,13 +99,11 @@ def test_a_wedged_replica_is_restarted(tmp_path: Path) -> None:
     assert game.supervisor.snapshot().records[Key("web", "web-1")].restarts == 1
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=25, suppress_health_check=MANY_GAMES)
 @given(st.integers(1, 60), st.integers(0, 6))
-def test_at_the_first_pass_after_eighty_seconds(
-    tmp_path_factory: pytest.TempPathFactory, interval: int, lead: int
-) -> None:
+def test_at_the_first_pass_after_eighty_seconds(tmp_path: Path, interval: int, lead: int) -> None:
     """AR-5.1: exactly at the first pass at or after 80 s of failures, whatever the interval of the passes is."""
-    game = Game(tmp_path_factory.mktemp("game"), declaration(module(), interval=interval))
+    game = Game(Path(tempfile.mkdtemp(dir=tmp_path)), declaration(module(), interval=interval))
     game.play(lead * interval, PASSES, interval)
     began = game.clock.boot - BOOT
     game.play(81 + interval, FAILS, interval)
@@ -144,13 +144,11 @@ def test_a_misdeclared_command_restarts_nobody(tmp_path: Path, run: Run) -> None
 RUNS = {"P": PASSES, "F": FAILS, "N": COULD_NOT}
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=30, suppress_health_check=MANY_GAMES)
 @given(st.lists(st.tuples(st.sampled_from("FFPN"), st.integers(1, 24)), max_size=16))
-def test_never_two_restarts_in_a_cooldown(
-    tmp_path_factory: pytest.TempPathFactory, course: list[tuple[str, int]]
-) -> None:
+def test_never_two_restarts_in_a_cooldown(tmp_path: Path, course: list[tuple[str, int]]) -> None:
     """AR-5.1, AR-4.2: whatever the checks say, restarts of an instance are a cooldown apart, after failures alone."""
-    game = Game(tmp_path_factory.mktemp("game"), declaration(module(), cooldown=60))
+    game = Game(Path(tempfile.mkdtemp(dir=tmp_path)), declaration(module(), cooldown=60))
     for letter, passes in course:
         before = len(game.platform.restarts)
         game.play(passes * 5, RUNS[letter])
@@ -159,11 +157,11 @@ def test_never_two_restarts_in_a_cooldown(
     assert all(later - earlier >= 60 for earlier, later in itertools.pairwise(found))
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=12, suppress_health_check=MANY_GAMES)
 @given(st.lists(st.lists(st.sampled_from("FFFP"), min_size=3, max_size=3), min_size=4, max_size=12), st.booleans())
-def test_never_two_outstanding(tmp_path_factory: pytest.TempPathFactory, course: list[list[str]], mended: bool) -> None:
+def test_never_two_outstanding(tmp_path: Path, course: list[list[str]], mended: bool) -> None:
     """AR-5.2: of a module one replica at most is being restarted: the one before is healthy, or its cooldown over."""
-    game = Game(tmp_path_factory.mktemp("game"), declaration(WEB, cooldown=120))
+    game = Game(Path(tempfile.mkdtemp(dir=tmp_path)), declaration(WEB, cooldown=120))
     healthy_since: dict[Key, float] = {}
     for letters in course:
         for number, letter in enumerate(letters, start=1):
@@ -221,7 +219,13 @@ def test_eight_at_once_as_the_user(tmp_path: Path) -> None:
     """AR-3.2: at most eight commands at once, as the user that was asked for."""
     names = tuple(f"web-{number}" for number in range(40))
     game = Game(tmp_path, declaration(module(instances=names)), uid=1234)
-    game.platform.hook = lambda what, _key: time.sleep(0.005) if what == "run" else None
+    eight = threading.Barrier(8)
+
+    def all_there(what: str, _key: Key | None) -> None:
+        if what == "run":
+            eight.wait(PATIENCE)
+
+    game.platform.hook = all_there
     game.make_pass()
     assert (game.platform.most_at_once, game.platform.uids) == (8, {1234})
     assert len(game.platform.runs) == 40

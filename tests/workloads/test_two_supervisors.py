@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.workloads.support import (
     COOLDOWN,
     FAILS,
+    IN_MEMORY,
     PASSES,
     Game,
     Keeper,
@@ -207,7 +208,7 @@ class TwoSupervisors(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=IN_MEMORY)
         self.clock = ManualClock()
         self.platform = Platform(self.clock, {"web": ["web-1", "web-2"]})
         self.table = LeaseTable(self.clock)

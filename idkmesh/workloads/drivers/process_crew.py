@@ -152,12 +152,20 @@ class Crew:
 
     def _run(self) -> None:
         with self._changed:
-            while self._replicas or not self._closing:
+            while True:
                 for name in list(self._replicas):
                     self._step(name, self._replicas[name], time.monotonic())
-                soon = any(replica.kill_at is not None for replica in self._replicas.values())
+                if self._closing and not self._replicas:
+                    break
+                soon = any(self._is_soon(name, replica) for name, replica in self._replicas.items())
                 self._changed.wait(LOOK_SOON_SECONDS if soon else LOOK_SECONDS)
         self._guard.close()
+
+    def _is_soon(self, name: str, replica: _Replica) -> bool:
+        """Say whether something is to be done with it in a moment: its end, its start, or to forget it."""
+        if replica.child is not None:
+            return replica.kill_at is not None
+        return name not in self._wanted or replica.due <= time.monotonic()
 
     def _step(self, name: str, replica: _Replica, now: float) -> None:
         program = self._wanted.get(name)
