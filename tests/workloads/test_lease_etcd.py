@@ -29,11 +29,19 @@ pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 LONG, SLACK = 60.0, 1.0
 
 
-@pytest.fixture
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+@pytest.fixture(scope="module")
+def one_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     member = Etcd(tmp_path_factory.mktemp("etcd"))
     yield member
     member.kill()
+
+
+@pytest.fixture
+def etcd(one_etcd: Etcd) -> Etcd:
+    """Return the etcd, without what an earlier test has left in it."""
+    everything = {"key": module._b64("\0"), "range_end": module._b64("\0")}
+    EtcdLeaseStore([one_etcd.url], call_seconds=10)._call().ask("kv/deleterange", everything)
+    return one_etcd
 
 
 @pytest.mark.parametrize(
@@ -151,7 +159,7 @@ def test_nobody_answers() -> None:
     with silent() as url:
         assert f"{url}: timeout" in one_line(EtcdLeaseStore([url], call_seconds=0.5))
     with dripping() as url:
-        assert f"{url}: timeout" in one_line(EtcdLeaseStore([url]))
+        assert f"{url}: timeout" in one_line(EtcdLeaseStore([url], call_seconds=0.5))
 
 
 @pytest.mark.parametrize(

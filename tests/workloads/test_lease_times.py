@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.workloads.lease.ages import Stamp, certain_age, of_another_boot
+from idkmesh.workloads.lease.ages import BootInstant, certain_age, of_another_boot
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS, Phase, Term, checked_ttl, next_try
 from idkmesh.workloads.model import DEFAULT_TTL_S
 
@@ -64,17 +64,17 @@ def test_tries_are_apart(ttl: float, share: float) -> None:
 @pytest.mark.parametrize(
     ("then", "now", "another", "age"),
     [
-        (Stamp("a", 10), Stamp("a", 25), False, 15),
-        (Stamp("a", 10), Stamp("b", 5), True, 5),
-        (Stamp("a", 10), Stamp("b", 25), True, 25),
-        (Stamp("a", 10), Stamp("a", 5), False, None),
-        (Stamp(None, 10), Stamp(None, 25), False, 15),
-        (Stamp(None, 10), Stamp(None, 5), True, 5),
-        (Stamp("a", 10), Stamp(None, 25), False, 15),
-        (Stamp(None, 10), Stamp("a", 5), True, 5),
+        (BootInstant("a", 10), BootInstant("a", 25), False, 15),
+        (BootInstant("a", 10), BootInstant("b", 5), True, 5),
+        (BootInstant("a", 10), BootInstant("b", 25), True, 25),
+        (BootInstant("a", 10), BootInstant("a", 5), False, None),
+        (BootInstant(None, 10), BootInstant(None, 25), False, 15),
+        (BootInstant(None, 10), BootInstant(None, 5), True, 5),
+        (BootInstant("a", 10), BootInstant(None, 25), False, 15),
+        (BootInstant(None, 10), BootInstant("a", 5), True, 5),
     ],
 )
-def test_ages(then: Stamp, now: Stamp, another: bool, age: float | None) -> None:
+def test_ages(then: BootInstant, now: BootInstant, another: bool, age: float | None) -> None:
     """AR-5.3: an age is what has passed for certain, whether or not the system tells boots apart."""
     assert of_another_boot(then, now) is another
     assert certain_age(then, now) == age
@@ -84,11 +84,11 @@ def test_ages(then: Stamp, now: Stamp, another: bool, age: float | None) -> None
 def test_no_age_is_too_high(steps: list[tuple[float, bool]], named: bool) -> None:
     """AR-5.3: through any number of boots no age is more than the time that has really passed."""
     true, seconds, boot = 0.0, 0.0, 0
-    stamps: list[tuple[float, Stamp]] = []
+    stamps: list[tuple[float, BootInstant]] = []
     for passed, rebooted in steps:
         true += passed
         seconds, boot = (0.0, boot + 1) if rebooted else (seconds + passed, boot)
-        stamps.append((true, Stamp(f"boot {boot}" if named else None, seconds)))
+        stamps.append((true, BootInstant(f"boot {boot}" if named else None, seconds)))
     for (earlier, then), (later, now) in itertools.combinations(stamps, 2):
         age = certain_age(then, now)
         assert age is not None

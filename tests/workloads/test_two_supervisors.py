@@ -8,6 +8,7 @@ at the lease and the restart there is no step: what can happen there is AR-5.4, 
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import threading
 from pathlib import Path
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from idkmesh.workloads.model import Declaration
 
 PATIENCE = 20.0
+# Read before the suite takes the variables of the user away.
+EXAMPLES = int(os.environ.get("IDKMESH_SUPERVISOR_EXAMPLES", "12"))
+"""How many courses of two supervisors are tried; the variable asks for more."""
 WEB = declaration(module(instances=("web-1", "web-2")))
 
 
@@ -263,7 +267,7 @@ class TwoSupervisors(RuleBasedStateMachine):
 
 TestTwoSupervisors = TwoSupervisors.TestCase
 TestTwoSupervisors.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

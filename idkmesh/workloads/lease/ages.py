@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Stamp(NamedTuple):
+class BootInstant(NamedTuple):
     """An instant of the boot clock: which boot, None where the system does not say, and seconds since its start."""
 
     boot: str | None
     seconds: float
 
 
-def of_another_boot(then: Stamp, now: Stamp) -> bool:
+def of_another_boot(then: BootInstant, now: BootInstant) -> bool:
     """Say whether ``then`` is for certain of an earlier boot than ``now``."""
     if then.boot is None or now.boot is None:  # the clock of one boot never goes back
         return now.seconds < then.seconds
     return then.boot != now.boot
 
 
-def certain_age(then: Stamp, now: Stamp) -> float | None:
+def certain_age(then: BootInstant, now: BootInstant) -> float | None:
     """Return the seconds that have passed for certain.
 
     None where ``then`` lies ahead in the same boot, which no clock of one machine does: somebody has copied the file,

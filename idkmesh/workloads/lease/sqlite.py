@@ -36,7 +36,7 @@ from idkmesh.events.place import (
 )
 from idkmesh.events.schema import marks
 from idkmesh.workloads.boot_clock import boot_id, boot_seconds
-from idkmesh.workloads.lease.ages import Stamp, certain_age, of_another_boot
+from idkmesh.workloads.lease.ages import BootInstant, certain_age, of_another_boot
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 
@@ -157,7 +157,7 @@ class SqliteLeaseStore:
             row = connection.execute(
                 "SELECT boot, seconds FROM claim WHERE name = ? AND instance = ?", (self._name, instance)
             ).fetchone()
-            age = None if row is None else certain_age(Stamp(*row), now)
+            age = None if row is None else certain_age(BootInstant(*row), now)
             if row is not None and age is None:  # of no instant that can have been: a whole cooldown from now, not more
                 self._write_claim(connection, now, grant, instance)
                 return False
@@ -170,14 +170,14 @@ class SqliteLeaseStore:
     def close(self) -> None:
         """Do nothing: no call leaves anything open."""
 
-    def _held_by(self, connection: Connection, now: Stamp) -> Grant | None:
+    def _held_by(self, connection: Connection, now: BootInstant) -> Grant | None:
         row = connection.execute(
             "SELECT holder, token, boot, seconds, ttl FROM lease WHERE name = ?", (self._name,)
         ).fetchone()
         if row is None:
             return None
         holder, token, boot, seconds, ttl = row
-        granted = Stamp(boot, seconds)
+        granted = BootInstant(boot, seconds)
         if of_another_boot(granted, now):  # its holder ended with its boot
             return None
         age = certain_age(granted, now)
@@ -186,19 +186,19 @@ class SqliteLeaseStore:
             return Grant(holder, token)
         return Grant(holder, token) if age < ttl else None
 
-    def _write_claim(self, connection: Connection, now: Stamp, grant: Grant, instance: str) -> None:
+    def _write_claim(self, connection: Connection, now: BootInstant, grant: Grant, instance: str) -> None:
         connection.execute(
             "INSERT OR REPLACE INTO claim (name, instance, token, boot, seconds, time) VALUES (?, ?, ?, ?, ?, ?)",
             (self._name, instance, grant.token, now.boot, now.seconds, self._utc().isoformat()),
         )
 
-    def _drop_old_claims(self, connection: Connection, now: Stamp) -> None:
+    def _drop_old_claims(self, connection: Connection, now: BootInstant) -> None:
         rows = connection.execute("SELECT rowid, boot, seconds FROM claim").fetchall()
-        old = [(rowid,) for rowid, *stamp in rows if (certain_age(Stamp(*stamp), now) or 0) > KEPT_SECONDS]
+        old = [(rowid,) for rowid, *stamp in rows if (certain_age(BootInstant(*stamp), now) or 0) > KEPT_SECONDS]
         connection.executemany("DELETE FROM claim WHERE rowid = ?", old)
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[tuple[Connection, Stamp]]:
+    def _transaction(self) -> Iterator[tuple[Connection, BootInstant]]:
         """Give an open transaction and the instant of it. It is committed at the end, unless something raises."""
         with _as_lease_error(), told(self._path, LEASE_STORE):
             self._make_file()
@@ -208,7 +208,7 @@ class SqliteLeaseStore:
                     connection.execute(f"PRAGMA {setting}")
                 connection.execute("BEGIN IMMEDIATE")
                 _bring_up(connection, self._path)
-                yield connection, Stamp(self._boot, self._clock())
+                yield connection, BootInstant(self._boot, self._clock())
                 connection.execute("COMMIT")
             except BaseException:
                 roll_back(connection)
