@@ -279,7 +279,7 @@ def test_the_daemon_is_killed_in_the_middle(host: LxdHost, driver: LxdDriver) ->
     host.wait_for_daemons_end()
     host.start_daemon()
     assert shell(driver, "exit 0").code == 0
-    # It lives on, and nobody can end it now but somebody inside: the contract says so.
+    # It lives on, and nobody can end it now but somebody inside: section 9 of the contract.
     assert commands(host) != []
     host.lxc("restart", "web-1", "--force")
 
