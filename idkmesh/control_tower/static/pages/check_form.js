@@ -35,7 +35,7 @@ export class ApplicationCheck {
       this.#outcome,
       this.#findings,
       this.#yaml,
-      el("p.note", {}, "Then ", el("code", {}, "idkmesh modules check FILE"), " judges the whole file."),
+      el("p.note", {}, "These lines go to the module of that name, in the list ", el("code", {}, "modules"), ". Then ", el("code", {}, "idkmesh modules check FILE"), " judges the whole file."),
     );
     root.append(
       el("div.head", {}, el("h1", {}, "Application check"), back),

@@ -178,7 +178,8 @@ export class ListPage {
     const feed = this.#feed;
     const now = instant();
     const old = feed.isOld(now);
-    const trouble = feed.words(now);
+    const absent = feed.isAbsent; // the card says so
+    const trouble = absent ? "" : feed.words(now);
     const kind = trouble || old ? "warn" : feed.list ? "good" : "idle";
     if (this.#live.dataset.kind !== kind) {
       this.#live.dataset.kind = kind;
@@ -187,7 +188,7 @@ export class ListPage {
     this.#told.toggleAttribute("data-stale", old);
     const asOf = feed.list && (old || trouble) ? `Shown as of ${duration(feed.age(now) / 1000)} ago.` : "";
     const pace = feed.pace < 1500 ? "Live" : `Live, asked each ${duration(Math.round(feed.pace / 1000))}`;
-    const calm = feed.list ? (old ? "" : pace) : "Asking the service.";
+    const calm = feed.list ? (old ? "" : pace) : (absent && feed.again(now)) || "Asking the service.";
     setText(this.#live.lastElementChild, [trouble || calm, asOf].filter(Boolean).join(" "));
   }
 

@@ -64,8 +64,17 @@ export class LiveFeed {
 
   // What is wrong, and when it is asked again; empty where nothing is.
   words(now = instant()) {
+    return [this.trouble, this.trouble && this.again(now)].filter(Boolean).join(" ");
+  }
+
+  again(now = instant()) {
     const left = Math.ceil((this.#until - now) / 1000);
-    return this.trouble && left > 0 ? `${this.trouble} Asked again in ${duration(left)}.` : this.trouble;
+    return left > 0 ? `Asked again in ${duration(left)}.` : "";
+  }
+
+  // Whether the service has no such list at all, which is no fault of anything.
+  get isAbsent() {
+    return this.list === null && this.code === "not_found";
   }
 
   // A hidden page is not read. What Retry-After or a back-off put off stays put off.

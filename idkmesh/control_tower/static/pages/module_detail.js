@@ -40,7 +40,9 @@ class InstanceCard {
     }
     this.#shown = [instance, module, time.passed];
     this.#line.show(instance, module, time);
-    setText(this.#advice, words.advice(instance, module));
+    const advice = words.advice(instance, module);
+    setText(this.#advice, advice);
+    this.#advice.hidden = advice === "";
     this.#showRows();
   }
 
@@ -74,6 +76,7 @@ class Parts {
       this.#meaning,
       this.#outstanding,
       this.#rows,
+      isModule(name) ? el("p", {}, el("a", { href: `#/workloads/+check/${name}`, dataset: { module: name } }, "Write a check for it")) : "",
       this.#title,
       this.#list,
       this.#more,

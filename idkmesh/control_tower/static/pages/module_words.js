@@ -40,9 +40,9 @@ export function moduleSign({ counts, instances }) {
   return counts.unhealthy > 0 ? "bad" : counts.unknown > 0 ? "unknown" : "good";
 }
 
-export function countWords({ counts, instances }) {
+export function countWords({ counts, instances, lease }) {
   if (instances.length === 0) {
-    return "no instance seen";
+    return lease.role === "standby" ? "not asked by this supervisor" : "no instance seen";
   }
   const parts = ["unhealthy", "unknown", "healthy"].filter((health) => counts[health] > 0);
   return parts.map((health) => `${number(counts[health])} ${health}`).join(", ");
@@ -155,6 +155,7 @@ const REASONS = {
   "not seen yet": "No pass has been made. There is nothing to do but to wait.",
 };
 
+// Empty where there is nothing to do.
 export function advice(instance, module) {
   const { health, reason, owned, port_check: port, readiness_command: command } = instance;
   if (owned === false) {
@@ -169,7 +170,7 @@ export function advice(instance, module) {
   const checks = [port, command].filter(Boolean);
   const telling = checks.find(({ outcome }) => outcome === "fails") ?? checks.find(({ outcome }) => outcome === "nothing");
   if (!telling) {
-    return health === "healthy" ? "There is nothing to do." : "Its checks pass. It is healthy when they have passed for 20 s.";
+    return health === "healthy" ? "" : "Its checks pass. It is healthy when they have passed for 20 s.";
   }
   const known = ADVICE.find(([pattern]) => pattern.test(String(telling.reason)));
   return known?.[1] ?? "Look at the instance itself. The word is its check's.";

@@ -98,5 +98,8 @@ function empty(feed, all) {
   if (!feed.list) {
     return feed.trouble || "Asking the service what is known of its modules.";
   }
-  return all > 0 ? "No module matches. Change the filter." : NONE;
+  if (all > 0) {
+    return "No module matches. Change the filter.";
+  }
+  return feed.list.lease.role === "none" ? NONE : "The declaration names no module. Name some in it: it is read again at SIGHUP.";
 }
