@@ -142,6 +142,7 @@ const ADVICE = [
   [/^refused$/, "Nothing listens at the port. See that the program runs, and that the declaration names its port."],
   [/never seen open$/, "No way may lead to the port from here. Look at the network and firewalls between."],
   [/^timeout$/, "The port was open, and no longer answers. See whether the program is overloaded."],
+  [/^the load balancer takes it for down$/, "The platform's load balancer finds it down at the port. See that the program runs, and answers there."],
   [/^no (numeric )?address$/, "The platform names no address of it. See that its network is up."],
   [/driver has not come back/, "The platform hangs. Look at its daemon."],
 ];
