@@ -168,7 +168,7 @@ def test_keys(watched: Watched, tower: Tower) -> None:
     page = watched.ready(tower)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Show the keys")
-    expect(page.get_by_role("dialog")).to_contain_text("g then i or 4")
+    expect(page.get_by_role("dialog")).to_contain_text("g then i or 5")
     switch = page.get_by_label("Keys of one letter")
     switch.uncheck()
     page.keyboard.press("Escape")

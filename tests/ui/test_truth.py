@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import expect
 
-from idkmesh.control_tower import endpoints
+from idkmesh.control_tower import inspection_routes
 from idkmesh.events.retention import Retention
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.service_runtime import ServiceLimits
@@ -46,7 +46,7 @@ def request_held(tower: Tower, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         leave.wait(20)
         return inspect_request(*arguments)
 
-    monkeypatch.setattr(endpoints, "inspect_request", hold)
+    monkeypatch.setattr(inspection_routes, "inspect_request", hold)
     head = f"POST /api/v1/inspect/http-request HTTP/1.1\r\n{HEAD % tower.port}"
     body = "Content-Type: message/http\r\nContent-Length: 1\r\n\r\nG"
     with contextlib.ExitStack() as clients:

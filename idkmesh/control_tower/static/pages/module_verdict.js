@@ -112,12 +112,14 @@ function passWords({ lease, pass }, passed) {
     return "";
   }
   const old = age + passed;
-  const lasted = took === null ? "" : ` and took ${number(Math.round(took * 10) / 10)} s`;
+  const lasted = took === null ? "" : ` and took ${lasting(took)}`;
   if (old > LATE * interval) {
     const why = "it waits for instances that do not answer, or the supervisor hangs";
     return `The last pass began ${duration(old)} ago, and one is due each ${number(interval)} s: ${why}.`;
   }
   return `The last pass began ${duration(old)} ago${lasted}; one begins each ${number(interval)} s.`;
 }
+
+const lasting = (took) => (took < 1 ? `${Math.round(took * 1000)} ms` : `${number(Math.round(took * 10) / 10)} s`);
 
 const namesOf = (items, health) => items.filter(({ counts }) => counts[health] > 0).map(({ name }) => name);
