@@ -705,3 +705,16 @@ def test_everybody_can_read_it(browser: Browser, tmp_path: Path, world: World, l
             assert page.evaluate("document.querySelector('nav').scrollWidth") <= width, route
             assert page.evaluate(SMALL) == [], route
         page.close()
+
+
+def test_every_width_has_room_for_the_bar(watched: Watched, tower: Tower, world: World) -> None:
+    """CT-8.8: nothing scrolls sideways at any width from 360 px on: the bar has as many pages as there are."""
+    world.play(30)
+    page = opened(watched, tower, world)
+    judged(page, "All 12 instances are healthy")
+    for width in (360, 420, 600, 740, 800, 900, 962, 1100):
+        page.set_viewport_size({"width": width, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, width
+        assert page.evaluate(
+            "(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)(document.querySelector('nav'))"
+        )
