@@ -35,14 +35,23 @@ export class ApplicationCheck {
       this.#outcome,
       this.#findings,
       this.#yaml,
-      el("p.note", {}, "These lines go to the module of that name, in the list ", el("code", {}, "modules"), ". Then ", el("code", {}, "idkmesh modules check FILE"), " judges the whole file."),
+      el(
+        "p.note",
+        {},
+        "These lines go to the module of that name, in the list ",
+        el("code", {}, "modules"),
+        ". Then ",
+        el("code", {}, "idkmesh modules check FILE"),
+        " judges the whole file.",
+      ),
     );
     root.append(
       el("div.head", {}, el("h1", {}, "Application check"), back),
       el(
         "p.lead",
         {},
-        "A program that runs inside each instance of a module; exit status 0 means ready. The control tower changes nothing: it judges what you write, and you paste it.",
+        "A program that runs inside each instance of a module; exit status 0 means ready. The control tower changes " +
+          "nothing: it judges what you write, and you paste it.",
       ),
       el("div.inspection", {}, this.#fields.element, result),
     );
@@ -121,7 +130,9 @@ export class ApplicationCheck {
 }
 
 function wrongWords(wrong, unseen) {
-  return wrong === unseen
-    ? ["idle", "Write the module's name and a program: they are judged as you type."]
-    : ["bad", `${count(wrong - unseen, "field has", "fields have")} to be changed${unseen > 0 ? `, ${unseen} to be filled` : ""}.`];
+  if (wrong === unseen) {
+    return ["idle", "Write the module's name and a program: they are judged as you type."];
+  }
+  const empty = unseen > 0 ? `, ${unseen} to be filled` : "";
+  return ["bad", `${count(wrong - unseen, "field has", "fields have")} to be changed${empty}.`];
 }

@@ -167,5 +167,6 @@ function troubleOf(answer) {
   if (answer.status === 404) {
     return "This service does not judge checks: idkmesh modules check FILE does.";
   }
-  return `The service has not judged it: it answered ${answer.status} ${answer.code}: ${answer.message}`;
+  const again = answer.status >= 500 ? " It is asked again by itself." : "";
+  return `The service has not judged it: it answered ${answer.status} ${answer.code}: ${answer.message}${again}`;
 }

@@ -22,6 +22,9 @@ export const moduleDetail = () =>
     parts: (name) => new Parts(name),
   });
 
+const checkLink = (name) =>
+  el("a", { href: `#/workloads/+check/${name}`, dataset: { module: name } }, "Write a check for it");
+
 class InstanceCard {
   element = el("li.whole");
   #line = new InstanceLine("div.instance");
@@ -76,7 +79,7 @@ class Parts {
       this.#meaning,
       this.#outstanding,
       this.#rows,
-      isModule(name) ? el("p", {}, el("a", { href: `#/workloads/+check/${name}`, dataset: { module: name } }, "Write a check for it")) : "",
+      isModule(name) ? el("p", {}, checkLink(name)) : "",
       this.#title,
       this.#list,
       this.#more,
@@ -106,6 +109,7 @@ class Parts {
     const waits = `${words.foreign(other)} was restarted and is not healthy again: no other one is restarted meanwhile.`;
     setText(this.#outstanding, other === null ? "" : waits);
     this.#outstanding.hidden = other === null;
+    const cooldown = words.isReportedOnly(module) ? "" : duration(list.pass.cooldown_seconds);
     const command = readiness && `${words.foreign(readiness.program)}, ${number(readiness.timeout_seconds)} s at most`;
     showRows(
       this.#rows,
@@ -115,7 +119,7 @@ class Parts {
         ["Class", module.class === null ? "" : words.foreign(module.class)],
         ["Port", module.port === null ? "none is checked" : String(module.port)],
         ["Readiness command", command ?? "none", command ? "its arguments are not shown" : ""],
-        ["Cooldown", words.isReportedOnly(module) ? "" : duration(list.pass.cooldown_seconds), "between two restarts of one instance"],
+        ["Cooldown", cooldown, "between two restarts of one instance"],
       ].filter(([, value]) => value !== ""),
     );
     setText(this.#title, count(instances.length, "instance"));

@@ -183,7 +183,7 @@ export class ModuleRow {
   }
 }
 
-// The first of them in the platform's order, but the notable ones before all others: what is hidden is well if it can be.
+// The first of them in the platform's order, but notable ones before all others: what is hidden is well if it can be.
 function someOf(instances) {
   if (instances.length <= SHOWN) {
     return instances;

@@ -95,7 +95,8 @@ function verdictOf({ lease, items }, { healthy, unhealthy, unknown, all }) {
 // Who may act, and what follows for what is shown here.
 function leaseWords({ role, held, holder }) {
   if (held) {
-    return `This supervisor holds the lease${holder === null ? "" : ` as ${foreign(holder)}`}: it asks the instances, and restarts what is due.`;
+    const name = holder === null ? "" : ` as ${foreign(holder)}`;
+    return `This supervisor holds the lease${name}: it asks the instances, and restarts what is due.`;
   }
   if (role === "standby") {
     const other = holder === null ? "Nobody is known to hold the lease" : `${foreign(holder)} holds the lease`;

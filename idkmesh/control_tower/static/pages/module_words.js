@@ -12,7 +12,8 @@ const OUTCOMES = { passes: ["passes", "good"], fails: ["fails", "bad"], nothing:
 
 const KINDS = {
   stateless:
-    "Stateless: a replica that has been unhealthy for 60 s is restarted, one of the module at a time, each at most once in a cooldown.",
+    "Stateless: a replica that has been unhealthy for 60 s is restarted, one of the module at a time, each at most once " +
+    "in a cooldown.",
   singleton: "Singleton: reported only. It is never restarted; when it is unhealthy, somebody has to look at it.",
   stateful: "Stateful: reported only. It is never restarted; when it is unhealthy, somebody has to look at it.",
 };
@@ -136,13 +137,13 @@ export function lastRestart({ last_restart: last }, passed) {
 // [pattern of a check's reason, what to do]: the words are those of the checks (AR-3).
 const ADVICE = [
   [/^exit status 12[67]/, "The program is missing in the instance, or may not be run there. Install it, or declare its path."],
-  [/^over its time limit$|^killed at its limit$/, "It did not end in its time, and was killed. Run it by hand in the instance to see what it waits for."],
+  [/^over its time limit$|^killed at its limit$/, "It did not end in its time, and was killed. Run it by hand to see what it waits for."],
   [/^ended by signal \d+$/, "A signal ended it. See whether the instance is short of memory."],
   [/^exit status \d+$/, "Run the same command by hand in the instance: its output says more than is kept here."],
   [/^refused$/, "Nothing listens at the port. See that the program runs, and that the declaration names its port."],
   [/never seen open$/, "No way may lead to the port from here. Look at the network and firewalls between."],
   [/^timeout$/, "The port was open, and no longer answers. See whether the program is overloaded."],
-  [/^the load balancer takes it for down$/, "The platform's load balancer finds it down at the port. See that the program runs, and answers there."],
+  [/^the load balancer takes it for down$/, "The load balancer finds it down at the port. See that the program answers there."],
   [/^no (numeric )?address$/, "The platform names no address of it. See that its network is up."],
   [/driver has not come back/, "The platform hangs. Look at its daemon."],
 ];
@@ -160,7 +161,8 @@ const REASONS = {
 export function advice(instance, module) {
   const { health, reason, owned, port_check: port, readiness_command: command } = instance;
   if (owned === false) {
-    return `It is never run in: its configuration does not say user.idkmesh.module: ${visible(module.name)}. Set that if it is yours.`;
+    const key = `user.idkmesh.module: ${visible(module.name)}`;
+    return `It is never run in: its configuration does not say ${key}. Set that if it is yours.`;
   }
   if (reason !== null) {
     return picked(REASONS, reason, "No check was made in it. The log of the supervisor says more.");

@@ -4,8 +4,8 @@
 // counted in code points, as Python counts them; patterns are read with the flag u, as the schema says.
 
 const KNOWN = new Set(
-  "type properties required additionalProperties minItems maxItems prefixItems items pattern minLength maxLength not minimum maximum"
-    .concat(" $schema $id title description")
+  "type properties required additionalProperties minItems maxItems prefixItems items pattern minLength maxLength not"
+    .concat(" minimum maximum $schema $id title description")
     .split(" "),
 );
 

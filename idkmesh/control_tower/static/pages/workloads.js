@@ -9,7 +9,12 @@ import { moduleDetail } from "./module_detail.js";
 import { ModuleRow } from "./module_row.js";
 import { ModuleVerdict } from "./module_verdict.js";
 
-export const workloads = { name: "workloads", title: "Workloads", key: "w", open: (root, rest) => new Workloads(root, rest) };
+export const workloads = {
+  name: "workloads",
+  title: "Workloads",
+  key: "w",
+  open: (root, rest) => new Workloads(root, rest),
+};
 
 const FORM = "+check";
 const NONE = "No modules: start with idkmesh control-tower --modules FILE. examples/modules.yaml is such a file.";
@@ -101,5 +106,6 @@ function empty(feed, all) {
   if (all > 0) {
     return "No module matches. Change the filter.";
   }
-  return feed.list.lease.role === "none" ? NONE : "The declaration names no module. Name some in it: it is read again at SIGHUP.";
+  const empty = "The declaration names no module. Name some in it: it is read again at SIGHUP.";
+  return feed.list.lease.role === "none" ? NONE : empty;
 }
