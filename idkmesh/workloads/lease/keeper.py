@@ -108,11 +108,6 @@ class LeaseKeeper:
         return self._other if grant is None else grant.holder
 
     @property
-    def store(self) -> LeaseStore:
-        """The store that keeps the lease, for claims under it."""
-        return self._store
-
-    @property
     def trouble(self) -> str | None:
         """Why the store did not do what it was asked the last time, in one line; None where it did."""
         return self._voice.fault(_STORE)
