@@ -97,11 +97,13 @@ def lease_store_of(spec: LeaseSpec, place: Path) -> LeaseStore:
         raise SupervisionError(str(error)) from None
 
 
-def keeper_of(spec: LeaseSpec, place: Path, holder: str, changed: Callable[[Change], None]) -> LeaseKeeper:
-    """Return the keeper of the lease, which holds it in the name ``holder``."""
+def keeper_of(
+    spec: LeaseSpec, place: Path, holder: str, changed: Callable[[Change], None], log: Callable[[str, int], None]
+) -> LeaseKeeper:
+    """Return the keeper of the lease, which holds it in the name ``holder``, and says by ``log`` what becomes of it."""
     store = lease_store_of(spec, place)
     try:
-        return LeaseKeeper(store, holder, float(spec.ttl_s), changed=changed)
+        return LeaseKeeper(store, holder, float(spec.ttl_s), changed=changed, log=log)
     except ValueError as error:
         raise SupervisionError(f"supervisor.lease: {error}") from None
 

@@ -90,7 +90,7 @@ class WorkloadService:
         self._beat: Beat | None = None
         self._drivers = drivers_of(what.declaration, log)
         self._retired: list[Driver] = []
-        self._keeper = keeper_of(what.declaration.supervisor.lease, place, holder_of_this_process(), self._voice.tell)
+        self._keeper = keeper_of(what.declaration.supervisor.lease, place, holder_of_this_process(), changed, log)
         self._supervisor = Supervisor(
             what.declaration,
             dict(self._drivers),
@@ -190,14 +190,9 @@ class WorkloadService:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _alive(self) -> None:
-        """Beat, and tell once of a lease's store that does not answer. The supervising thread's."""
+        """Beat. The supervising thread's."""
         if self._beat is not None:
             self._beat.beat()
-        trouble = self._keeper.trouble
-        if trouble is None:
-            self._voice.well("lease", "the lease's store answers again")
-        else:
-            self._voice.ill("lease", f"{trouble}; without the lease nothing is checked, it is asked for again")
 
     def _taken(self, declaration: Declaration) -> bool:
         """Wait until a pass has begun with this declaration: none of before uses its drivers any more."""

@@ -35,11 +35,11 @@ class Voice:
         if line is not None:
             self.line(*line)
 
-    def ill(self, part: str, line: str) -> None:
-        """Say that a part has a fault, once until it is well again."""
+    def ill(self, part: str, fault: str, so: str = "") -> None:
+        """Say that a part has a fault, and what follows from it, once until it is well again."""
         if part not in self._faults:
-            self.line(line, logging.ERROR)
-        self._faults[part] = line
+            self.line(f"{fault}; {so}" if so else fault, logging.ERROR)
+        self._faults[part] = fault
 
     def well(self, part: str, line: str) -> None:
         """Say that a part is well again, if it was not."""

@@ -357,4 +357,5 @@ def test_a_store_that_is_away_is_told_once(world: World) -> None:
     keeper.turn()
     world.before = lambda: None
     keeper.turn()
-    assert lines == ["the store is away", "the lease's store answers again"]
+    so = "without the lease nothing is checked, it is asked for again"
+    assert lines == [f"the store is away; {so}", "the lease's store answers again"]

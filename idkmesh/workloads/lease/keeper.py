@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _STORE: Final = "lease store"
 """The part that may have a fault, as :class:`Voice` tells of it."""
 
+_WITHOUT_IT: Final = "without the lease nothing is checked, it is asked for again"
+
 
 @dataclass(frozen=True, slots=True)
 class _Holding:
@@ -134,7 +136,7 @@ class LeaseKeeper:
                         self._lose(holding, self.trouble or "it was not renewed in time: the supervisor was stopped")
             self._voice.well(_STORE, "the lease's store answers again")
         except Exception as error:  # noqa: BLE001  a fault of the store's own too: it is asked again
-            self._voice.ill(_STORE, _line_of(error))
+            self._voice.ill(_STORE, _line_of(error), _WITHOUT_IT)
         return self._until_next(self._clock())
 
     def _until_next(self, now: float) -> float:
