@@ -1,4 +1,4 @@
-"""``idkmesh supervise`` with real processes. What takes 80 s by contract is tried on a real LXD."""
+"""``idkmesh supervise`` with real processes. What takes 80 s by contract is tried once here, and on a real LXD."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ import pytest
 
 from tests.functional.health_support import TOKEN, probed, refused
 from tests.functional.supervise_support import supervising, until
+from tests.workloads.etcd_support import WHY_NOT, Etcd
 from tests.workloads.process_support import waited, with_variable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.functional.supervise_support import Supervising
 
 ROOT = Path(__file__).parents[2]
+DUE_SECONDS = 80.0
+"""From the first failure to the restart (AR-5.1)."""
+
+LATE_SECONDS = 60.0
+"""What a busy machine may take beyond it."""
+
 LISTEN = "--probe-listen=127.0.0.1:0"
 HEAD = """\
 schema_version: "0.1"
@@ -118,6 +127,58 @@ def test_two_take_turns(modules: Path, own: str, tmp_path: Path) -> None:
             second.wait_for_line("the lease is ours")
             assert waited(lambda: len(processes_of(own)) == 2)
             assert second.end() == 0
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    folder = tmp_path / "etcd"
+    folder.mkdir()
+    member = Etcd(folder)
+    yield member
+    member.kill()
+
+
+def test_the_lease_in_etcd(modules: Path, own: str, etcd: Etcd, tmp_path: Path) -> None:
+    """AR-6.1, AR-6.3, AR-6.4, AR-5.1, AR-5.3: the whole with a real etcd, for two supervisors as of two hosts.
+
+    One acts and restarts what has failed for 80 s; without etcd nobody acts, and with it again one does; when that one
+    ends, the other takes over.
+    """
+    text = modules.read_text(encoding="utf-8")
+    modules.write_text(text.replace("{sqlite: {}, ", f"{{etcd: {{endpoints: ['{etcd.url}']}}, "), encoding="utf-8")
+    with supervising(modules) as first, supervising(modules, store=tmp_path / "b" / "events.sqlite3") as second:
+        both = (first, second)
+
+        def acts() -> list[Supervising]:
+            """Return who has taken the lease more often than lost it, as the lines of each say."""
+            return [
+                each
+                for each in both
+                if sum("lease is ours" in line for line in each.lines)
+                > sum("lease is no longer ours" in line for line in each.lines)
+            ]
+
+        until(lambda: len(acts()) == 1, [each.lines for each in both])
+        (holder,) = acts()
+        (other,) = (each for each in both if each is not holder)
+        assert waited(lambda: len(processes_of(own)) == 2)
+        line = holder.wait_for_line("was restarted", DUE_SECONDS + LATE_SECONDS)
+        assert f"{own}/{own}-" in line
+        until(lambda: holder.told("instance.restarted"), "the event after")
+        assert other.told("instance.restart_requested") == other.told("lease.acquired") == []
+        etcd.kill()
+        until(lambda: acts() == [], [each.lines for each in both])
+        assert "without the lease nothing is checked" in "".join(holder.lines)
+        etcd.start()
+        until(lambda: len(acts()) == 1, [each.lines for each in both])
+        (holder,) = acts()
+        (other,) = (each for each in both if each is not holder)
+        assert holder.end() == 0
+        until(lambda: other in acts(), other.lines)
+        assert other.end() == 0
+    assert processes_of(own) == []
 
 
 def test_a_second_signal_ends_at_once(modules: Path, own: str) -> None:

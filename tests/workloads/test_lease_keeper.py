@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from idkmesh.health.changes import Change
 
 TTL = 15.0
+OURS = "the lease is ours: one supervises from now on"
 
 
 class World:
@@ -323,7 +324,11 @@ def test_a_fault_at_the_end(world: World) -> None:
 
     world.before = fault
     assert keeper.stop(30)
-    assert lines == ["the lease is not given back: the lease's store has a fault: OSError"]
+    assert lines == [
+        OURS,
+        "the lease is not given back: the lease's store has a fault: OSError",
+        "the lease is no longer ours: given back",
+    ]
 
 
 def test_who_takes_changes_has_a_fault(world: World) -> None:
@@ -338,7 +343,7 @@ def test_who_takes_changes_has_a_fault(world: World) -> None:
     )
     keeper.turn()
     assert keeper.held() is not None
-    assert lines == ["a taker of changes has a fault: idkmesh.lease.acquired: ValueError"]
+    assert lines == [OURS, "a taker of changes has a fault: idkmesh.lease.acquired: ValueError"]
 
 
 def test_a_store_that_is_away_is_told_once(world: World) -> None:
@@ -358,4 +363,4 @@ def test_a_store_that_is_away_is_told_once(world: World) -> None:
     world.before = lambda: None
     keeper.turn()
     so = "without the lease nothing is checked, it is asked for again"
-    assert lines == [f"the store is away; {so}", "the lease's store answers again"]
+    assert lines == [f"the store is away; {so}", OURS, "the lease's store answers again"]
