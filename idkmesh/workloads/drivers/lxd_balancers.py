@@ -1,7 +1,7 @@
 """What OVN's load balancers say of their backends, where the platform reports it (AR-3.5): Incus does, LXD does not.
 
 ``GET /1.0/networks/NAME/load-balancers/ADDRESS/state`` as Incus documents it, under the extension of its interface of
-the same name. No real one was at hand: section 9 of the contract.
+the same name. No real one was at hand: section 10 of the contract.
 """
 
 from __future__ import annotations
