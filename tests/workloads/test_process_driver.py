@@ -175,6 +175,8 @@ def test_nothing_is_left(driver: ProcessDriver, monkeypatch: pytest.MonkeyPatch)
     """EXEC-04: after runs of all kinds and ends there is no zombie, no process and no descriptor more than before."""
     monkeypatch.setenv("PROCESS_TEST", word := f"{time.monotonic_ns()}")
     instance = one(driver, module())
+    # It and its guard. A program that was started a moment ago may not have its variables yet.
+    assert waited(lambda: len(with_variable(f"PROCESS_TEST={word}")) == 2, 15)
     before, running = descriptors(), set(with_variable(f"PROCESS_TEST={word}"))
     ours = set(children())
     for _ in range(5):
