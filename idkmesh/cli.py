@@ -95,6 +95,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_healthcheck(commands)
     _add_probes(commands)
     _add_rehearse(commands)
+    _add_modules(commands)
+    _add_supervise(commands)
     return parser
 
 
@@ -119,6 +121,7 @@ def _add_control_tower(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_health(parser, "without one it watches its own store and the disk under it")
+    _add_modules_flag(parser, "supervise these modules besides, as idkmesh supervise does")
     add_event_flags(parser)
     _add_limits(parser)
     parser.set_defaults(command=_control_tower)
@@ -278,6 +281,47 @@ def _add_rehearse(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command=_rehearse)
 
 
+def _add_modules(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "modules",
+        help="judge a declaration of modules and their readiness commands",
+        description="Judge a declaration of modules: their instances, and the commands that say that they are ready.",
+    )
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    checking = actions.add_parser(
+        "check",
+        help="say what is in it, or all that is wrong with it",
+        epilog="exit codes: 0 it is right, 2 wrong usage or a bad file",
+    )
+    checking.add_argument("--json", action="store_true", help="print a JSON document")
+    checking.add_argument("file", metavar="FILE", help="a declaration of modules")
+    checking.set_defaults(command=_modules_check)
+
+
+def _add_supervise(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "supervise",
+        help="check the instances of modules, and restart stateless replicas that stay unhealthy",
+        description="Ask each instance of the modules each few seconds whether it is ready, and restart a replica of a "
+        "stateless module that stays unhealthy. Of several supervisors only the holder of the lease acts. SIGHUP reads "
+        "FILE again; SIGTERM ends it, with the processes that it has started.",
+        epilog=f"{_EXIT_CODES}; with --once: 0 all pass, 1 something fails, 2 wrong usage or a bad file, 3 something "
+        "says nothing",
+    )
+    _add_modules_flag(parser, "the declaration of modules")
+    parser.add_argument("--once", action="store_true", help="make one pass without acting, and print what it saw")
+    parser.add_argument("--json", action="store_true", help="with --once: print a JSON document")
+    _add_probe_listen(parser.add_argument_group("health"))
+    add_event_flags(parser)
+    parser.set_defaults(command=_supervise)
+
+
+def _add_modules_flag(parser: argparse.ArgumentParser, what: str) -> None:
+    group = parser.add_argument_group("workloads", "IDKMESH_PROBE_UID is the user that commands run as: 65534, nobody")
+    text = f"{what}; SIGHUP reads FILE again (default: IDKMESH_MODULES)"
+    group.add_argument("--modules", metavar="FILE", help=text)
+
+
 def add_event_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a service that records events: where it keeps them, and how many."""
     group = parser.add_argument_group("events", "each is a variable too, IDKMESH_STORE for example; flags win")
@@ -290,6 +334,10 @@ def _add_health(parser: argparse.ArgumentParser, without: str) -> None:
     group = parser.add_argument_group("health", "each is a variable too, IDKMESH_MATRIX for example; flags win")
     matrix = f"what it depends on, and how that is probed; SIGHUP reads FILE again; {without}"
     group.add_argument("--matrix", metavar="FILE", help=matrix)
+    _add_probe_listen(group)
+
+
+def _add_probe_listen(group: argparse._ActionsContainer) -> None:
     listen = "answer /livez, /readyz, /startupz and /healthz here too, and nothing else, to anybody"
     group.add_argument("--probe-listen", metavar="ADDR:PORT", help=listen)
 
@@ -354,6 +402,7 @@ def _control_tower(arguments: argparse.Namespace) -> int:
         _limit_flags(arguments),
         event_flags(arguments),
         _health_flags(arguments),
+        modules=arguments.modules,
         port_file=arguments.port_file,
         token_file=arguments.token_file,
         open_page=arguments.open,
@@ -429,3 +478,21 @@ def _rehearse(arguments: argparse.Namespace) -> int:
 
     given = {name: value for name, value in vars(arguments).items() if name != "command"}
     return rehearse(given)
+
+
+def _supervise(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import look_once, supervise
+
+    if arguments.once:
+        return look_once(arguments.modules, as_json=arguments.json)
+    if arguments.json:
+        raise console.CommandError(
+            "supervise --json needs --once; idkmesh events follow --json tells what happens", console.EXIT_USAGE
+        )
+    return supervise(arguments.modules, event_flags(arguments), arguments.probe_listen)
+
+
+def _modules_check(arguments: argparse.Namespace) -> int:
+    from idkmesh.modules_command import check_modules
+
+    return check_modules(arguments.file, as_json=arguments.json)

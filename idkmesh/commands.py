@@ -16,17 +16,22 @@ from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.health.model import MATRIX_VARIABLE
 from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
+from idkmesh.workloads.probe_user import VARIABLE as PROBE_UID_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from idkmesh.control_tower_ui import ControlTowerServer
     from idkmesh.health.model import ProbeMatrix
     from idkmesh.health.service import HealthService
     from idkmesh.reload_signal import ReloadSignal
+    from idkmesh.workloads.model import Declaration
+    from idkmesh.workloads.service import Supervised
 
 TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
 STORE_VARIABLE: Final = "IDKMESH_STORE"
 PROBE_LISTEN_VARIABLE: Final = "IDKMESH_PROBE_LISTEN"
+MODULES_VARIABLE: Final = "IDKMESH_MODULES"
 
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Za-z:.%]{2,}\]|[^:\[\]\s]+):([0-9]{1,5})")
 _MAX_PORT: Final = 65_535
@@ -52,6 +57,7 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
     event_flags: Mapping[str, str | None],
     health_flags: HealthFlags,
     *,
+    modules: str | None,
     port_file: str | None,
     token_file: str | None,
     open_page: bool,
@@ -63,27 +69,70 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
         signals = stack.enter_context(ShutdownSignals())  # before anything slow: an early one must not be lost (CT-9.4)
         limits = limits_in_force(limit_flags)
         watch = health_settings(health_flags, os.environ)
-        reloads = None if watch.matrix_file is None else stack.enter_context(_reload_signal())
+        reads_files = watch.matrix_file is not None or modules_file(modules, os.environ) is not None
+        reloads = stack.enter_context(_reload_signal()) if reads_files else None
         store, retention = event_settings(event_flags, os.environ)
         matrix = None if watch.matrix_file is None else matrix_of(watch.matrix_file)
+        supervised = supervised_of(modules, os.environ)
         from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower
         from idkmesh.events.errors import StoreError
         from idkmesh.serving import bound
+        from idkmesh.workloads.parts import SupervisionError
 
         token = _token(token_file)
         if signals.requested:
             return 0
         options: dict[str, Any] = {"store": store, "retention": retention, "matrix": matrix, "limits": limits}
-        make = functools.partial(ControlTowerServer, address, token, **options)
+        make = functools.partial(ControlTowerServer, address, token, supervised=supervised, **options)
         try:
             server = bound(make, address)
-        except StoreError as error:
+        except (StoreError, SupervisionError) as error:
             raise CommandError(str(error)) from None
-        if reloads is not None and watch.matrix_file is not None:
-            reloads.attach(functools.partial(server.health.reload_from, watch.matrix_file))
+        if reloads is not None:
+            reloads.attach(functools.partial(_reload, server, watch.matrix_file, supervised))
         return serve_control_tower(
             server, signals, port_file=port_file, open_page=open_page, probe_address=watch.probe_address
         )
+
+
+def _reload(server: ControlTowerServer, matrix: Path | None, supervised: Supervised | None) -> None:
+    """Read again what a control tower has read from files."""
+    if matrix is not None:
+        server.health.reload_from(matrix)
+    if supervised is not None and server.workloads is not None:
+        server.workloads.reload_from(supervised.file)
+
+
+def supervise(modules: str | None, event_flags: Mapping[str, str | None], probe_listen: str | None) -> int:
+    """Supervise modules until a signal ends it, and return the exit code (AR-7.1)."""
+    from idkmesh.httpd.signals import ShutdownSignals
+
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(ShutdownSignals())
+        reloads = stack.enter_context(_reload_signal())
+        supervised = _named_modules(modules)
+        store, retention = event_settings(event_flags, os.environ)
+        address = health_settings(HealthFlags(None, probe_listen), os.environ).probe_address
+        from idkmesh.supervise_command import Settings
+        from idkmesh.supervise_command import supervise as run
+
+        return 0 if signals.requested else run(supervised, Settings(store, retention, address), signals, reloads)
+
+
+def look_once(modules: str | None, *, as_json: bool) -> int:
+    """Look once at the instances of modules without acting, and return the exit code (AR-7.1)."""
+    supervised = _named_modules(modules)
+    from idkmesh.supervise_command import look
+
+    return look(supervised, as_json=as_json)
+
+
+def _named_modules(flag: str | None) -> Supervised:
+    limits_in_force({})
+    supervised = supervised_of(flag, os.environ)
+    if supervised is None:
+        raise CommandError(f"supervise needs --modules FILE, or {MODULES_VARIABLE}", EXIT_USAGE)
+    return supervised
 
 
 def serve(
@@ -260,10 +309,50 @@ def matrix_of(file: Path) -> ProbeMatrix:
         raise CommandError(last, EXIT_USAGE) from None
 
 
+def modules_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the declaration of modules: the flag's, else the variable's, else None."""
+    if flag == "":
+        raise CommandError("--modules: an empty value is refused", EXIT_USAGE)
+    named = flag if flag is not None else environ.get(MODULES_VARIABLE) or None
+    return None if named is None else Path(named)
+
+
+def supervised_of(flag: str | None, environ: Mapping[str, str]) -> Supervised | None:
+    """Return what is to be supervised, None where no declaration is named. Raises :class:`CommandError` (code 2)."""
+    file = modules_file(flag, environ)
+    if file is None:
+        return None
+    from idkmesh.workloads.probe_user import probe_uid
+    from idkmesh.workloads.service import Supervised
+
+    try:
+        uid = probe_uid(environ)
+    except ValueError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
+    return Supervised(declaration_of(file), uid, file)
+
+
+def declaration_of(file: Path) -> Declaration:
+    """Read a declaration of modules. Says all that is wrong with one that is refused, a line each (AR-2.4).
+
+    Raises :class:`CommandError` (exit code 2).
+    """
+    from idkmesh.workloads.declaration import DeclarationError, read_declaration
+
+    try:
+        return read_declaration(file)
+    except DeclarationError as error:
+        *others, last = error.lines()
+        for line in others:
+            console.complain(f"idkmesh: {line}")
+        raise CommandError(last, EXIT_USAGE) from None
+
+
 def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
     """Return the limits that flags and variables ask for. Raises :class:`CommandError` (exit code 2, HS-2.1)."""
     known = {setting.env for setting in (*SETTINGS, *RETENTION_SETTINGS)}
     known |= {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE, STORE_VARIABLE, MATRIX_VARIABLE, PROBE_LISTEN_VARIABLE}
+    known |= {MODULES_VARIABLE, PROBE_UID_VARIABLE}
     for name in sorted(os.environ):
         # A rehearsal tells a service by these where its dependencies are (HL-8.1).
         if name.startswith("IDKMESH_") and name not in known and not name.startswith("IDKMESH_DEP_"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from idkmesh.service_runtime import MAX_LOGGED_CHARACTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -127,6 +127,12 @@ def fitted(text: str) -> str:
         return shown
     kept = (MAX_LOGGED_CHARACTERS - len(_CUT)) // 2
     return shown[:kept] + _CUT + shown[-kept:]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of texts as lines, with columns as wide as what stands in them. Wants one row at least."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def reason(error: BaseException) -> str:

@@ -24,6 +24,7 @@ from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
 from idkmesh.service_runtime import ServiceIdentity, limits_document, usage_document
 from idkmesh.serving import STOP_SECONDS, port_written, probes_served, run, url_host
+from idkmesh.workloads.reading import nothing_supervised
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from idkmesh.httpd.front import Front
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
+    from idkmesh.workloads.reading import WorkloadReading
+    from idkmesh.workloads.service import Supervised, WorkloadService
 
 IDENTITY: Final = ServiceIdentity(service="control-tower", service_version=__version__)
 
@@ -42,9 +45,11 @@ class ControlTowerServer(BoundedHTTPServer):
     """The bounded server with the control tower's routes on it.
 
     ``server_address`` is a loopback host and a port, ``token`` the session token, ``store`` the file of its events.
-    ``matrix`` says what it depends on; without one it watches the disk under its store (HL-3.4).
+    ``matrix`` says what it depends on; without one it watches the disk under its store (HL-3.4). ``supervised`` are
+    modules whose instances it supervises besides (AR-7.1).
     Raises ``ValueError`` for another host (CT-2.1) or another grammar (CT-2.5), ``OSError`` where the address cannot be
-    bound, :class:`~idkmesh.events.errors.StoreError` where the store cannot be used.
+    bound, :class:`~idkmesh.events.errors.StoreError` where the store cannot be used,
+    :class:`~idkmesh.workloads.parts.SupervisionError` where a part of the supervisor cannot be had.
     """
 
     def __init__(  # noqa: PLR0913  what one tower differs in from another, a keyword each
@@ -55,6 +60,7 @@ class ControlTowerServer(BoundedHTTPServer):
         store: Path,
         retention: Retention | None = None,
         matrix: ProbeMatrix | None = None,
+        supervised: Supervised | None = None,
         limits: ServiceLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -68,11 +74,14 @@ class ControlTowerServer(BoundedHTTPServer):
         self._store = store
         self._retention = retention or Retention()
         self._matrix = matrix or room_for_files(str(store.parent))
+        self._supervised = supervised
         try:
             super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
         except BaseException:  # the address may be taken, and what is below opens first
             if hasattr(self, "_health"):
                 self._health.stop(STOP_SECONDS)
+            if hasattr(self, "_workloads") and self._workloads is not None:
+                self._workloads.stop(STOP_SECONDS)
             if hasattr(self, "_feed"):
                 self._feed.close()
             raise
@@ -92,9 +101,25 @@ class ControlTowerServer(BoundedHTTPServer):
             events=self._feed.snapshot,
             retry_after=self.limits.retry_after,
         )
+        self._workloads = None if self._supervised is None else self._supervise(self._supervised)
         table = control_tower_table(IDENTITY, self.limits, self._probes, self, self._feed)
         self._core.probe_statuses = {probe.path: 200 for probe in table.probes}
         return RouteApplication(table, self._guard)
+
+    def _supervise(self, supervised: Supervised) -> WorkloadService:
+        """Make the supervisor. That it goes round is liveness; what it sees is no part of this service's readiness."""
+        from idkmesh.workloads.service import COMPONENT, WorkloadService  # noqa: PLC0415  most towers have none
+
+        return WorkloadService(
+            supervised,
+            self._feed.path.parent,
+            changed=self._record,
+            record=lambda change: self._feed.commit(
+                change.what.removeprefix(TYPE_PREFIX), change.facts, change.subject
+            ),
+            log=self._core.log.write,
+            watch=lambda: self._health.watchdog.register(COMPONENT),
+        )
 
     def server_bind(self) -> None:
         """Bind, and tell the guard which port that gave: a ``Host`` must name it. The probes run before it opens."""
@@ -105,7 +130,7 @@ class ControlTowerServer(BoundedHTTPServer):
         self._guard.listen_at(self.server_name, self.server_port)
 
     def _record(self, change: Change) -> None:
-        """Make an event of what health has seen (HL-5.4)."""
+        """Make an event of what health or the supervisor has seen (HL-5.4, AR-7.3)."""
         self._feed.observe(change.what.removeprefix(TYPE_PREFIX), change.facts, change.subject)
 
     def _tell_of_start(self) -> None:
@@ -113,16 +138,20 @@ class ControlTowerServer(BoundedHTTPServer):
         self._feed.observe("server.started", started)
 
     def _make_front(self) -> Front:
-        """Begin to write events with the first loop: it is made once, whatever serves."""
+        """Begin to write events, and to supervise, with the first loop: it is made once, whatever serves."""
         self._feed.start()
+        if self._workloads is not None:
+            self._workloads.start()
         return super()._make_front()
 
     def server_close(self) -> None:
-        """Drain, close, end the probes, and write the events that are left (EV-3.3)."""
+        """Drain, close, end supervisor and probes, and write the events that are left (EV-3.3)."""
         try:
             super().server_close()
         finally:
             if self._closed:  # the base class refuses the call in a handler
+                if self._workloads is not None:
+                    self._workloads.stop(self.limits.drain_timeout)
                 self._health.stop(STOP_SECONDS)
                 self._feed.close()
 
@@ -135,6 +164,11 @@ class ControlTowerServer(BoundedHTTPServer):
     def health(self) -> HealthService:
         """The health of this service."""
         return self._health
+
+    @property
+    def workloads(self) -> WorkloadService | None:
+        """What it supervises, None without a declaration."""
+        return self._workloads
 
     @property
     def probes(self) -> ProbeState:
@@ -164,6 +198,7 @@ class ControlTowerServer(BoundedHTTPServer):
             events=self._feed.snapshot(),
             health=self._health.reading(),
             readiness=self._probes.judged(),
+            workloads=self.workload_reading(),
         )
         return status_document(IDENTITY, self.limits, self.usage(), lifetime, records)
 
@@ -171,8 +206,12 @@ class ControlTowerServer(BoundedHTTPServer):
         """Return what is known of the dependencies and of this process."""
         return self._health.reading()
 
+    def workload_reading(self) -> WorkloadReading:
+        """Return what is known of the modules that it supervises."""
+        return nothing_supervised() if self._workloads is None else self._workloads.reading()
+
     def metrics(self) -> bytes:
-        """Return health, limits and usage as Prometheus text (HL-5.5)."""
+        """Return health, limits and usage as Prometheus text (HL-5.5), and what is supervised (AR-7.4)."""
         from idkmesh.health.metrics import Reading, exposition  # noqa: PLC0415  80 ms, for which no start waits
 
         health = self._health.reading()
@@ -187,7 +226,12 @@ class ControlTowerServer(BoundedHTTPServer):
             limits=limits_document(self.limits),
             usage=usage_document(self.usage()),
         )
-        return exposition(reading)
+        if self._workloads is None:
+            return exposition(reading)
+        from idkmesh.workloads import metrics  # noqa: PLC0415  as above
+
+        known = self._workloads.reading()
+        return exposition(reading) + metrics.exposition(known.snapshot, known.now.boot)
 
 
 def serve_control_tower(

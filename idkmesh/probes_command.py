@@ -158,9 +158,7 @@ def exit_code(tried: Sequence[Tried]) -> int:
 
 def table(tried: Sequence[Tried]) -> list[str]:
     """Return lines with columns as wide as what stands in them, the head first."""
-    rows = [_COLUMNS, *map(_row, tried)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return console.aligned([_COLUMNS, *map(_row, tried)])
 
 
 def run_document(tried: Sequence[Tried], code: int) -> dict[str, Any]:

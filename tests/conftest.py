@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from tests.lxd_fixture import lxd_host  # noqa: F401  a fixture, here for the contract suite and the functional tests
 from tests.parallel import Scheduling, row_of
 
 # A shared machine may stop a test for longer than any limit on one example: time is judged where it is the subject.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
-PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults")
+PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults", "declaration", "workloads")
 STORES = shutil.which("redis-server") and list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
 
@@ -321,6 +321,20 @@ class TestPrograms:
         assert (run["restarts"], run["beyond"], run["stalled"]) == (0, 0, 0)
         assert run["notice"] > 0
         assert run["back"] > 0
+
+    def test_declaration_judges_each_way(self, tmp_path: Path) -> None:
+        """AR-2.1: as people write it, in a line each, with mistakes, as made values, and PyYAML beside them."""
+        runs = _bench("declaration", tmp_path, "--rounds", "2", "--modules", "20", only=None)
+        assert len({run["way"] for run in runs}) == 5
+        assert len(runs) == 10
+        assert all(run["seconds"] > 0 for run in runs)
+
+    def test_workloads_makes_passes(self, tmp_path: Path) -> None:
+        """AR-3.2: a pass over processes that sleep, with a command in each, and the listing beside it."""
+        runs = _bench("workloads", tmp_path, "--rounds", "2", "--processes", "60", only="processes")
+        assert [run["instances"] for run in runs] == [60] * 4
+        assert {run["way"] for run in runs} == {"local processes", "local processes, listing alone"}
+        assert all(run["seconds"] > 0 for run in runs)
 
     @pins
     def test_sse_counts_each_event_at_each_reader(self, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_version_and_help() -> None:
     assert idkmesh("--version") == (0, f"idkmesh {__version__}\n", "")
     code, text, errors = idkmesh("--help")
     assert (code, errors) == (0, "")
-    for name in ("control-tower", "serve", "inspect-request", "inspect", "events", "healthcheck", "probes"):
+    for name in ("control-tower", "serve", "inspect-request", "inspect", "events", "healthcheck", "probes", "modules"):
         assert name in text
         assert idkmesh(name, "--help")[0] == 0
 

@@ -9,6 +9,7 @@ from idkmesh.health.answers import MODE
 from idkmesh.health.changes import named
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.service_runtime import limits_document, usage_document
+from idkmesh.workloads.document import short_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from idkmesh.health.service import HealthReading
     from idkmesh.httpd.stream_hub import StreamStatistics
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
+    from idkmesh.workloads.reading import WorkloadReading
 
 SCHEMA_VERSION: Final = "0.1"
 
@@ -34,9 +36,9 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """What the service counted and keeps beside its usage: streams, refusals by code, its event store, its health.
+    """What the service counted and keeps beside its usage: streams, refusals, its event store, its health, workloads.
 
-    ``readiness`` is what the readiness probe answers, but for a drain.
+    ``refusals`` are by code. ``readiness`` is what the readiness probe answers, but for a drain.
     """
 
     streams: StreamStatistics
@@ -44,6 +46,7 @@ class Records:
     events: RecorderState
     health: HealthReading
     readiness: Readiness
+    workloads: WorkloadReading
 
 
 def status_document(
@@ -75,6 +78,7 @@ def status_document(
             "refusals": refusals_document(records.refusals),
             "events": events_document(records.events),
             "health": health_document(records.health, records.readiness),
+            "workloads": workloads_document(records.workloads),
         },
     }
 
@@ -128,6 +132,11 @@ def health_document(health: HealthReading, readiness: Readiness) -> dict[str, An
         },
         "slots_held": health.slots_held,
     }
+
+
+def workloads_document(known: WorkloadReading) -> dict[str, Any]:
+    """Return workloads in short (CT-5.8); the modules have resources of their own (AR-7.2)."""
+    return short_document(known.snapshot, known.now, known.lease_fault)
 
 
 def utc_text(instant: datetime) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from idkmesh.control_tower import assets
 from idkmesh.control_tower.event_routes import event_list, event_stream
 from idkmesh.control_tower.health_routes import dependency_routes, metrics_route
-from idkmesh.control_tower.inspection_routes import http_request_route, probes_route
+from idkmesh.control_tower.inspection_routes import http_request_route, probes_route, readiness_command_route
+from idkmesh.control_tower.module_routes import module_routes
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import probe_rows
 from idkmesh.httpd.responses import JSON, Response, json_body
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from idkmesh.httpd.request import Request
     from idkmesh.httpd.routes import EventStream, Probe
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+    from idkmesh.workloads.reading import WorkloadReading
 
 _HTML: Final = "text/html; charset=utf-8"
 
@@ -35,6 +37,9 @@ class Tower(Protocol):
 
     def health_reading(self) -> HealthReading:
         """Return what is known of its dependencies and of itself."""
+
+    def workload_reading(self) -> WorkloadReading:
+        """Return what is known of the modules that it supervises."""
 
     def metrics(self) -> bytes:
         """Return the text of HL-5.5."""
@@ -52,11 +57,13 @@ def control_tower_table(
         *_page_routes(),
         _status_route(tower.status),
         *dependency_routes(tower.health_reading),
+        *module_routes(tower.workload_reading),
         metrics_route(tower.metrics),
         event_list(feed),
         _schema_route(),
         http_request_route(limits),
         probes_route(),
+        readiness_command_route(),
     )
     return _with_openapi(identity, routes, probe_rows(probes), event_stream(feed))
 

@@ -46,6 +46,8 @@ TYPE_PREFIX: Final = "idkmesh."
 SCHEMA_VERSION: Final = "0.1"
 CLOSE_SECONDS: Final = 2.0
 """How long the end of the service waits for events to be written (EV-3.3)."""
+COMMIT_SECONDS: Final = 2.0
+"""How long somebody waits who must not go on without a record."""
 
 _FROM_THE_END: Final = 2**63 - 1
 _GOODBYE: Final = event_frame('{"reason":"shutting_down"}', event="shutting_down")
@@ -113,6 +115,11 @@ class EventFeed:
             data=facts,
         )
         self.emit(event)
+
+    def commit(self, what: str, facts: Mapping[str, Any], subject: str | None = None) -> bool:
+        """Record that something is about to happen, and say whether that is committed; within 2 s (AR-5.5)."""
+        event = Event(type=TYPE_PREFIX + what, source=SOURCE, time=self._clock.utc(), subject=subject, data=facts)
+        return self._recorder.commit(event, COMMIT_SECONDS)
 
     # --- asking ----------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ TOO_LARGE: Final = Refusal(
     413, "payload_too_large", f"The body is longer than {MAX_PROBES_BYTES:,} bytes: idkmesh inspect reads larger files."
 )
 
+FORM_TOO_LARGE: Final = Refusal(413, "payload_too_large", "The body is longer than any readiness command.")
+
 
 def http_request_route(limits: ServiceLimits) -> Route:
     """Return the route of clauses CT-6.1 and CT-6.2."""
@@ -80,6 +82,33 @@ def probes_route() -> Route:
         summary="Judge the probes that a probe matrix, Kubernetes manifests or a Compose file declare.",
         body_types=("application/yaml", "application/json", "application/octet-stream"),
         answers=(findings,),
+    )
+
+
+def readiness_command_route() -> Route:
+    """Return the route of clause CT-6.6."""
+
+    def endpoint(_request: Request, body: bytes) -> Response | Refusal:
+        judge: Any = importlib.import_module("idkmesh.workloads.readiness_inspection")  # as below: the rules of YAML
+        if len(body) > judge.MAX_BODY_BYTES:
+            return FORM_TOO_LARGE
+        return Response(200, (), json_body(judge.inspect_readiness(body)))
+
+    verdict = Answer(
+        status=200,
+        meaning="The verdict, also where it is a refusal.",
+        content_types=(JSON,),
+        schema="readiness-inspection.json",
+    )
+    return Route(
+        method="POST",
+        path="/api/v1/inspect/readiness-command",
+        access=Access.API,
+        endpoint=endpoint,
+        operation="inspectReadinessCommand",
+        summary="Judge a readiness command, and write it as YAML for a declaration of modules.",
+        body_types=("application/json",),
+        answers=(verdict,),
     )
 
 

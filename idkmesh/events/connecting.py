@@ -13,12 +13,13 @@ import sqlite3
 import weakref
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from idkmesh.events.errors import StoreForkedError
+from idkmesh.events.errors import EVENT_STORE, StoreForkedError
 from idkmesh.events.place import identity_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from idkmesh.events.errors import Kind
     from idkmesh.events.place import Identity
 
 BUSY_SECONDS: Final = 5.0
@@ -47,14 +48,14 @@ _INHERITED: Final[set[Identity | None]] = set()
 """In a forked child: which files these are of."""
 
 
-def connect(path: Path, mode: Literal["ro", "rw"], *options: str) -> Connection:
+def connect(path: Path, mode: Literal["ro", "rw"], *options: str, kind: Kind = EVENT_STORE) -> Connection:
     """Return a connection that never makes the file. Any thread may have it.
 
     ``options`` are further parameters of SQLite's URIs, ``immutable=1`` for example. Raises :class:`StoreForkedError`
     for a file that this process's parent had open when it forked.
     """
     identity = identity_of(path)
-    refuse_inherited(path, identity)
+    refuse_inherited(path, identity, kind)
     opening = (object(), identity)
     _OPENING.add(opening)
     try:
@@ -75,11 +76,11 @@ def connect(path: Path, mode: Literal["ro", "rw"], *options: str) -> Connection:
     return connection
 
 
-def refuse_inherited(path: Path, identity: Identity | None) -> None:
+def refuse_inherited(path: Path, identity: Identity | None, kind: Kind = EVENT_STORE) -> None:
     """Raise :class:`StoreForkedError` for a file that this process's parent had open when it forked."""
     if identity is not None and identity in _INHERITED:
         raise StoreForkedError(
-            f"the event store {path} was open in the process that has forked this one, so it cannot be opened here; "
+            f"the {kind.noun} {path} was open in the process that has forked this one, so it cannot be opened here; "
             "start a program of its own instead"
         )
 

@@ -8,9 +8,12 @@ import re
 import stat
 import sys
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from idkmesh.events.errors import StoreError
+from idkmesh.events.errors import EVENT_STORE, StoreError
+
+if TYPE_CHECKING:
+    from idkmesh.events.errors import Kind
 
 if sys.platform != "win32":
     import fcntl
@@ -53,30 +56,32 @@ def beside(path: Path, end: str) -> Path:
     return path.with_name(path.name + end)
 
 
-def refuse_other_kinds(path: Path) -> None:
+def refuse_other_kinds(path: Path, store: Kind = EVENT_STORE) -> None:
     """Raise :class:`StoreError` where something else than a file stands under the store's name (EV-2.5, EV-2.7)."""
     with contextlib.suppress(FileNotFoundError):
         found = os.lstat(path)
         mode = found.st_mode
         if stat.S_ISLNK(mode):
-            raise StoreError(f"the event store {path} is a symbolic link, which is refused; name the file itself")
+            raise StoreError(f"the {store.noun} {path} is a symbolic link, which is refused; name the file itself")
         if not stat.S_ISREG(mode):
             kind = "folder" if stat.S_ISDIR(mode) else "device, FIFO or socket"
-            raise StoreError(f"the event store {path} is a {kind}, which is refused; name another place with --store")
+            raise StoreError(
+                f"the {store.noun} {path} is a {kind}, which is refused; name another place with {store.option}"
+            )
         if found.st_nlink > 1:  # the log lies beside each name, so that two would be two stores in one file
             raise StoreError(
-                f"the event store {path} has {found.st_nlink} names (hard links), which is refused; copy it to a file "
+                f"the {store.noun} {path} has {found.st_nlink} names (hard links), which is refused; copy it to a file "
                 "of its own"
             )
 
 
-def refuse_long_name(path: Path) -> None:
+def refuse_long_name(path: Path, store: Kind = EVENT_STORE) -> None:
     """Raise :class:`StoreError` for a name that leaves no room for what a damaged store would be called (EV-2.7)."""
     size = len(os.fsencode(path.name))
     if size > LONGEST_NAME:
         raise StoreError(
-            f"the event store {path} has a name of {size} bytes, it must be at most {LONGEST_NAME}; name another with "
-            "--store"
+            f"the {store.noun} {path} has a name of {size} bytes, it must be at most {LONGEST_NAME}; name another with "
+            f"{store.option}"
         )
 
 
@@ -93,14 +98,14 @@ def make_folders(folder: Path) -> None:
         sync_folder(each.parent)  # a store that is on the disk under no name is lost
 
 
-def absolute(path: Path) -> Path:
+def absolute(path: Path, store: Kind = EVENT_STORE) -> Path:
     """Return the path from the root on, without following links. Raises :class:`StoreError` where there is no root."""
     try:
         return Path(os.path.abspath(path))  # noqa: PTH100  Path.absolute() keeps "..", resolve() follows links
     except FileNotFoundError:
         raise StoreError(
-            f"the event store {path} cannot be found: the working directory was removed; name the whole path with "
-            "--store"
+            f"the {store.noun} {path} cannot be found: the working directory was removed; name the whole path with "
+            f"{store.option}"
         ) from None
 
 

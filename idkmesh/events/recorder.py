@@ -145,6 +145,18 @@ class EventRecorder:
         """
         return os.getpid() == self._pid and self._inbox.wait_settled(timeout)
 
+    def commit(self, event: Event, timeout: float) -> bool:
+        """Take an event, and say whether it is committed within ``timeout`` seconds.
+
+        For who must not go on without it. While the store fails it is not taken. A no may be an event that is committed
+        later, or one that was not lost but for others that were: never the other way round.
+        """
+        if os.getpid() != self._pid or self._fault() is not None:
+            return False
+        lost = self._totals()
+        self.emit(event)
+        return self._inbox.wait_settled(timeout) and self._totals() == lost
+
     def read(
         self,
         after: int,

@@ -1,4 +1,4 @@
-"""What is wrong in a file that somebody wrote: where, by which rule, and what to do (HL-3.2).
+"""What is wrong in a file that somebody wrote: where, by which rule, and what to do (HL-3.2, AR-2.4).
 
 No finding repeats a text of the file, but for names of keys, words of a choice and names of dependencies that are
 written in letters, digits and a few signs: what stands in the wrong place may be a credential.
@@ -9,11 +9,14 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+Path = tuple[str | int, ...]
+AnyFinding = TypeVar("AnyFinding", bound="Finding")
 
 _SHOWN: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -61,6 +64,20 @@ class Rule(enum.Enum):
     """A critical dependency fails readiness at its first failure (HL-3.3)."""
     TIMEOUT_PERIOD = "timeout-period"
     """An orchestrator's timeout that is not over its period (HL-3.3)."""
+    ONE_OF = "one-of"
+    """Of some keys one is there: not two (AR-2.2)."""
+    MISPLACED_KEY = "misplaced-key"
+    """A key that does not go with another one, or with its value (AR-2.2)."""
+    UNKNOWN_CLASS = "unknown-class"
+    """A class that neither the file nor the catalog has (AR-2.6)."""
+    INSTANCE_TWICE = "instance-twice"
+    """An instance belongs to one module, and is named once (AR-2.5)."""
+    SELECTOR_OWNER = "selector-owner"
+    """A selector for instances that belong to another module (AR-3.1)."""
+    PLATFORM = "platform"
+    """A driver whose platform is not declared (AR-2.2)."""
+    LEASE_TIME = "lease-time"
+    """A lease that leaves no time for a pass (AR-6.2)."""
 
 
 class Mark(NamedTuple):
@@ -84,18 +101,20 @@ class Finding:
     rule: Rule
     what: str
     mend: str
+    path: Path = field(default=(), compare=False)
+    """The keys, and the places in lists from 0, that lead to it."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.what}; {self.mend} [{self.rule.value}]"
 
 
-class MatrixError(ValueError):
-    """A probe matrix is refused. ``findings`` are all that are wrong, in the order of the file, at least one.
+class RefusedError(ValueError, Generic[AnyFinding]):
+    """A file is refused. ``findings`` are all that are wrong, in the order of the file, at least one.
 
     As text it is one line, the first finding and how many more there are; :meth:`lines` has all.
     """
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, findings: tuple[AnyFinding, ...]) -> None:
         super().__init__(findings)
         self.findings = findings
 
@@ -108,6 +127,10 @@ class MatrixError(ValueError):
         return [str(finding) for finding in self.findings]
 
 
+class MatrixError(RefusedError[Finding]):
+    """A probe matrix is refused."""
+
+
 class Findings:
     """Gathers what is wrong in one file. ``source`` is how the file is called in the lines."""
 
@@ -115,13 +138,16 @@ class Findings:
         self._source = source if source.isprintable() else ascii(source)
         self._found: list[Finding] = []
         self._sought = 0
+        self.path: list[str | int] = []
+        """Leads to what is being judged; whoever goes into a part of it says so."""
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def add(self, mark: Mark, rule: Rule, what: str, mend: str) -> None:
-        """Note one finding."""
-        self._found.append(Finding(self._source, mark.line, mark.column, rule, what, mend))
+    def add(self, mark: Mark, rule: Rule, what: str, mend: str, path: Path | None = None) -> None:
+        """Note one finding, about what stands at ``path``, by default :attr:`path`."""
+        whole = tuple(self.path) if path is None else path
+        self._found.append(Finding(self._source, mark.line, mark.column, rule, what, mend, whole))
 
     def suggestion(self, word: str, known: Collection[str]) -> str:
         """Return what to do about a word that is none of ``known``: the nearest of them, or all."""
@@ -132,9 +158,13 @@ class Findings:
         near = difflib.get_close_matches(word, known, n=1)
         return f"did you mean {near[0]}?" if near else f"known are {all_known}"
 
+    def all(self) -> tuple[Finding, ...]:
+        """Return all findings in the order of the file."""
+        return tuple(sorted(self._found, key=lambda finding: (finding.line, finding.column)))
+
     def error(self) -> MatrixError:
-        """Return all findings as an error, in the order of the file."""
-        return MatrixError(tuple(sorted(self._found, key=lambda finding: (finding.line, finding.column))))
+        """Return all findings as the error of a probe matrix."""
+        return MatrixError(self.all())
 
 
 def shown(word: str) -> str:

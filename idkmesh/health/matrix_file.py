@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from idkmesh.health.findings import BEGINNING, Finding, Findings, MatrixError, Rule
+from idkmesh.health.findings import Finding, Findings, MatrixError, Rule
+from idkmesh.health.judging import judge
 from idkmesh.health.matrix_rules import MATRIX
 from idkmesh.health.model import (
     KINDS,
@@ -23,10 +23,12 @@ from idkmesh.health.model import (
     Refresh,
     WatchdogFigures,
 )
-from idkmesh.health.shapes import judge
-from idkmesh.health.yaml_nodes import Mapping, Sequence, parse, place
+from idkmesh.health.text_file import read_text
+from idkmesh.health.yaml_nodes import Mapping, Sequence, parse
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from idkmesh.health.yaml_nodes import Node
 
 __all__ = ["MAX_FILE_BYTES", "Finding", "MatrixError", "Rule", "load_matrix", "read_matrix", "reread_matrix"]
@@ -41,24 +43,9 @@ _BRACKETS: Final = re.compile(r"(?:[A-Za-z]+://)?\[([^\]]*)\]")
 def read_matrix(path: Path | str) -> ProbeMatrix:
     """Read a file. Raises :class:`MatrixError`, also where it cannot be read, is over 1 MiB or is not UTF-8."""
     findings = Findings(str(path))
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        findings.add(BEGINNING, Rule.UNREADABLE, f"cannot be read: {reason}", "name a file that this user may read")
-        raise findings.error() from error
-    if len(data) > MAX_FILE_BYTES:
-        what = f"is larger than {MAX_FILE_BYTES:,} bytes"
-        findings.add(BEGINNING, Rule.UNREADABLE, what, "name a probe matrix; a thousand dependencies take less")
+    text = read_text(path, MAX_FILE_BYTES, "name a probe matrix; a thousand dependencies take less", findings)
+    if text is None:
         raise findings.error()
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8")
-        mark = place(before, len(before))
-        findings.add(mark, Rule.UNREADABLE, f"byte 0x{data[error.start]:02X} is no UTF-8", "save the file as UTF-8")
-        raise findings.error() from error
     return load_matrix(text, str(path))
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import Final
 
 from idkmesh.health.findings import Rule
-from idkmesh.health.shapes import Choice, Figure, Flag, ListOf, Never, OneOf, Record, Text, TextMap
+from idkmesh.health.shapes import Choice, Figure, Flag, ListOf, MapOf, Never, OneOf, Record, Text
 
 MAX_DEPENDENCIES: Final = 1000
 
 _HOUR: Final = 3_600_000
 _DAY: Final = 24 * _HOUR
 
-_PORT: Final = "(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
-_HOST: Final = "[A-Za-z0-9._-]{1,253}"
-_V6: Final = "(?=[^:]*:[^:]*:)[0-9A-Fa-f:.]{2,45}"
+PORT: Final = "(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
+HOST: Final = "[A-Za-z0-9._-]{1,253}"
+V6: Final = "(?=[^:]*:[^:]*:)[0-9A-Fa-f:.]{2,45}"
 """Hexadecimal digits, colons and points with two colons at least."""
 _WORD: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _TOKEN: Final = "[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105  RFC 9110 5.6.2, no secret
@@ -86,7 +86,7 @@ PROBES: Final[dict[str, Record]] = {
             "host": Text(
                 meaning="Host name, IPv4 address, or IPv6 address without brackets.",
                 wanted="a host name or an address, without port and brackets",
-                pattern=f"(?:{_HOST}|{_V6}(?:%[A-Za-z0-9._-]{{1,32}})?)",
+                pattern=f"(?:{HOST}|{V6}(?:%[A-Za-z0-9._-]{{1,32}})?)",
                 most=253,
             ),
             "port": Figure(meaning="TCP port.", least=1, most=65_535),
@@ -99,7 +99,7 @@ PROBES: Final[dict[str, Record]] = {
             "url": Text(
                 meaning="What to ask, without credentials and fragment; other characters than ASCII are escaped.",
                 wanted="a URL such as https://db.example:8443/health, in ASCII and without fragment",
-                pattern=rf"[Hh][Tt][Tt][Pp][Ss]?://(?:{_HOST}|\[{_V6}\])(?::{_PORT})?(?:[/?][!$-~\x22]*)?",
+                pattern=rf"[Hh][Tt][Tt][Pp][Ss]?://(?:{HOST}|\[{V6}\])(?::{PORT})?(?:[/?][!$-~\x22]*)?",
                 most=2048,
                 never=_URL_CREDENTIALS,
             ),
@@ -111,7 +111,7 @@ PROBES: Final[dict[str, Record]] = {
                 least=1,
                 most=64,
             ),
-            "headers": TextMap(
+            "headers": MapOf(
                 meaning="Header fields to send. Credentials belong in headers_from_env.",
                 key=_field_name(_SECRET_FIELD),
                 value=Text(
@@ -119,7 +119,7 @@ PROBES: Final[dict[str, Record]] = {
                 ),
                 most=64,
             ),
-            "headers_from_env": TextMap(
+            "headers_from_env": MapOf(
                 meaning="Header fields to send, each with the environment variable that holds its value.",
                 key=_field_name(None),
                 value=Text(
@@ -142,7 +142,7 @@ PROBES: Final[dict[str, Record]] = {
     ),
     "dns": Record(
         meaning="Resolve a name with the system's resolver.",
-        members={"name": Text(meaning="The name.", wanted="a host name in ASCII", pattern=_HOST, most=253)},
+        members={"name": Text(meaning="The name.", wanted="a host name in ASCII", pattern=HOST, most=253)},
         required=("name",),
     ),
     "file": Record(
@@ -171,7 +171,7 @@ PROBES: Final[dict[str, Record]] = {
             "target": Text(
                 meaning="HOST:PORT, an IPv6 address in brackets.",
                 wanted="HOST:PORT",
-                pattern=rf"(?:{_HOST}|\[{_V6}\]):{_PORT}",
+                pattern=rf"(?:{HOST}|\[{V6}\]):{PORT}",
                 most=300,
             ),
             "service": Text(

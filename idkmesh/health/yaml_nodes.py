@@ -1,4 +1,4 @@
-"""YAML as a tree in which every node knows its place, and nothing beyond plain YAML (HL-3.2).
+"""YAML as a tree in which every node knows its place, and nothing beyond plain YAML (HL-3.2, AR-2.1).
 
 Laws of this module:
 
@@ -62,6 +62,7 @@ class Kind(enum.Enum):
     AMBIGUOUS = "a word that YAML may read as something else than text"
     LIST = "a list"
     MAPPING = "a mapping"
+    FOREIGN = "of a type that JSON does not have"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,24 +184,35 @@ class _Builder:
 
     def _take_node(self, event: yaml.NodeEvent, mark: Mark) -> bool:
         if isinstance(event, yaml.AliasEvent):
-            self._findings.add(mark, Rule.ALIAS, "an alias stands here", "write out what it stands for")
+            self._note(mark, Rule.ALIAS, "an alias stands here", "write out what it stands for")
             self._add(Refused(mark))
             return True
         if event.anchor is not None:
-            self._findings.add(mark, Rule.ALIAS, "an anchor stands here", "leave it out")
+            self._note(mark, Rule.ALIAS, "an anchor stands here", "leave it out")
         tagged = isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None
         if tagged:
-            self._findings.add(mark, Rule.TAG, "a tag stands here", "leave it out")
+            self._note(mark, Rule.TAG, "a tag stands here", "leave it out")
         if isinstance(event, yaml.ScalarEvent):
             # Its type is what the tag says, which is not looked at: one finding is enough.
             self._add(Refused(mark) if tagged else Scalar(mark, event.value, bool(event.implicit[0])))
             return True
         if len(self._open) == MAX_DEPTH:
             what = f"more than {MAX_DEPTH} levels within each other"
-            self._findings.add(mark, Rule.DEPTH, what, "no file of this kind is so deep: compare it with an example")
+            self._note(mark, Rule.DEPTH, what, "no file of this kind is so deep: compare it with an example")
             return False
         self._open.append(_Open(mark, isinstance(event, yaml.MappingStartEvent)))
         return True
+
+    def _note(self, mark: Mark, rule: Rule, what: str, mend: str, *more: str) -> None:
+        """Note a finding, with the path of what is being built; ``more`` leads on from there."""
+        path: list[str | int] = []
+        for collection in self._open:
+            if not collection.mapping:
+                path.append(len(collection.nodes))
+            elif len(collection.nodes) % 2:  # a key waits for its value
+                key = collection.nodes[-1]
+                path.append(key.text if isinstance(key, Scalar) else "")
+        self._findings.add(mark, rule, what, mend, (*path, *more))
 
     def _add(self, node: Node) -> None:
         if self._open:
@@ -214,7 +226,7 @@ class _Builder:
             text = self._key_text(key)
             if text is not None and (first := members.setdefault(text, Member(key.mark, value))).mark != key.mark:
                 what = f"the key{shown(text)} stands here again, first in line {first.mark.line}"
-                self._findings.add(key.mark, Rule.DUPLICATE_KEY, what, "keep one of them")
+                self._note(key.mark, Rule.DUPLICATE_KEY, what, "keep one of them", text)
         return Mapping(done.mark, members)
 
     def _key_text(self, key: Node) -> str | None:
@@ -224,10 +236,10 @@ class _Builder:
             if key.kind is Kind.TEXT:
                 return key.text
             if key.text == "<<":
-                self._findings.add(key.mark, Rule.ALIAS, "a merge key stands here", "write out what is to be merged")
+                self._note(key.mark, Rule.ALIAS, "a merge key stands here", "write out what is to be merged")
                 return None
         mend = "put it in quotes" if isinstance(key, Scalar) else "write a name"
-        self._findings.add(key.mark, Rule.TYPE, f"a key is {key.kind.value} where text is wanted", mend)
+        self._note(key.mark, Rule.TYPE, f"a key is {key.kind.value} where text is wanted", mend)
         return None
 
 

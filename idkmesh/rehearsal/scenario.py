@@ -11,7 +11,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.health.findings import Findings
-from idkmesh.health.shapes import Choice, Figure, Flag, ListOf, Record, Text, judge
+from idkmesh.health.judging import judge
+from idkmesh.health.shapes import Choice, Figure, Flag, ListOf, Record, Text
 from idkmesh.health.yaml_nodes import parse
 from idkmesh.rehearsal.bounds import ALLOWANCE_SECONDS, dependency_bounds, patience, soonest_restart, wedge_bounds
 from idkmesh.rehearsal.faults import OF_DEPENDENCIES, Fault, FaultError, How, can_be_failed, resolved

@@ -18,12 +18,15 @@ from idkmesh.service_runtime import (
     SETTINGS,
     SPARE_CONNECTIONS,
 )
+from idkmesh.workloads.catalog import CATALOG
+from idkmesh.workloads.model import DEFAULT_PROBE_UID
 from scripts.lib.matrix_page import matrix_page
 
 if TYPE_CHECKING:
     from idkmesh.httpd.errors import ErrorCode
     from idkmesh.inspection.findings import Rule
     from idkmesh.service_runtime import Setting
+    from idkmesh.workloads.catalog import CatalogEntry
 
 EXAMPLE_PARTS = {
     "file": "A file, before",
@@ -86,7 +89,7 @@ The grammar has two more, which the limits document states too: a request line o
 
 # What the event store keeps
 
-`idkmesh control-tower` takes these two, under the same rules.
+`idkmesh control-tower` and `idkmesh supervise` take these two, under the same rules.
 
 {retention}
 # Variables that are no limits
@@ -99,12 +102,24 @@ The grammar has two more, which the limits document states too: a request line o
 
 # Health and probes
 
-Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag wins over its variable.
+Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag wins over its variable. `idkmesh
+supervise` has the second.
 
 | flag | variable | |
 |---|---|---|
 | `--matrix FILE` | `IDKMESH_MATRIX` | The probe matrix. SIGHUP reads it again; also where a terminal hangs up. |
 | `--probe-listen ADDR:PORT` | `IDKMESH_PROBE_LISTEN` | Where the four probe paths are answered besides, to anybody. |
+
+# Workloads
+
+For `idkmesh supervise` and `idkmesh control-tower`; intervals, cooldown and lease stand in the file itself.
+
+| flag | variable | |
+|---|---|---|
+| `--modules FILE` | `IDKMESH_MODULES` | The declaration of modules. SIGHUP reads it again. |
+| none | `IDKMESH_PROBE_UID` | The user that readiness commands run as, a number; {DEFAULT_PROBE_UID} if absent. |
+
+## Bounds of the probe listener
 
 The probe listener has bounds of its own, which are no settings: {LIMITS.max_connections} connections, of which the
 least useful gives way, {LIMITS.request_timeout:g} s for a request head of {LIMITS.max_header_bytes:,} bytes.
@@ -187,11 +202,43 @@ against it.
 {families}"""
 
 
+def class_section(name: str, entry: CatalogEntry) -> str:
+    """Return the section about one class of the catalog."""
+    command = " ".join(f"'{part}'" if part == "*" else part for part in entry.readiness().command)
+    port = "" if entry.port is None else f" {entry.port} is the module's `port` where it has one."
+    about = f"Debian's package `{entry.package}` has the program.{port}"
+    return f"""## {name}
+
+    {command}
+
+{paragraph(about)}
+
+{paragraph(f"Exit status 0: {entry.proves}")}
+
+{paragraph(f"Not: {entry.proves_not}")}
+"""
+
+
+def classes_page() -> str:
+    """Return ``classes.md``, from the catalog of classes."""
+    sections = "\n".join(class_section(name, entry) for name, entry in CATALOG.items())
+    return f"""# Classes of modules
+
+Made by `scripts/reference` from the table in `idkmesh/workloads/catalog.py`; change it there.
+
+A module of `modules.yaml` can name one of these as its `class`, and has its readiness command then, with 5 s for each
+run. A module's own `readiness` wins, and so does a class of the file with the same name. A program that the instance
+does not have says nothing: the instance is judged by its port alone.
+
+{sections}"""
+
+
 PAGES = {
     "settings.md": settings_page,
     "errors.md": errors_page,
     "inspection.md": inspection_page,
     "matrix.md": matrix_page,
+    "classes.md": classes_page,
 }
 
 

@@ -34,10 +34,12 @@ from idkmesh.httpd.responses import Response, error_document, problem_document
 from idkmesh.httpd.stream_hub import StreamStatistics
 from idkmesh.httpd.streams import Beginning, Channel
 from idkmesh.service_runtime import SETTINGS, ServiceIdentity, ServiceLimits, ServiceUsage
+from idkmesh.workloads.reading import nothing_supervised
 
 if TYPE_CHECKING:
     from idkmesh.httpd.request import Request
     from idkmesh.httpd.routes import RouteTable
+    from idkmesh.workloads.reading import WorkloadReading
 
 IDENTITY = ServiceIdentity(service="control-tower", service_version="9.9")
 NOW = datetime(2026, 11, 29, 12, 0, 0, 123456, tzinfo=UTC)
@@ -82,6 +84,7 @@ RECORDS = Records(
     events=STORE,
     health=HEALTH,
     readiness=Readiness("not_ready", failing=("db",), warnings=("cache",)),
+    workloads=nothing_supervised(),
 )
 
 
@@ -126,6 +129,9 @@ class OwnTower:
 
     def health_reading(self) -> HealthReading:
         return HEALTH
+
+    def workload_reading(self) -> WorkloadReading:
+        return nothing_supervised()
 
     def metrics(self) -> bytes:
         raise NotImplementedError
@@ -348,7 +354,7 @@ def test_no_route_changes_anything() -> None:
     """CT-1.2, HS-9.7: every method is safe but the inspections', which give the same answer to the same bytes."""
     served = table()
     changing = [route for route in served.routes if route.method not in {"GET", "HEAD"}]
-    paths = ["/api/v1/inspect/http-request", "/api/v1/inspect/probes"]
+    paths = [f"/api/v1/inspect/{what}" for what in ("http-request", "probes", "readiness-command")]
     assert [(route.method, route.path) for route in changing] == [("POST", path) for path in paths]
     before = status()
     for route in changing:

@@ -236,7 +236,8 @@ def test_served_openapi_validates_and_names_what_is_served(tower: Any) -> None:
     openapi_spec_validator.validate(document)
     for path, item in document["paths"].items():
         schema: dict[str, Any] = item["parameters"][0]["schema"] if "parameters" in item else {"enum": [""]}
-        names = schema["enum"] if "enum" in schema else list(tower.server.health.snapshot().records)
+        known = [] if "modules" in path else list(tower.server.health.snapshot().records)
+        names = schema.get("enum", known)
         assert all(re.fullmatch(schema.get("pattern", ".*"), name) for name in names)
         for name in names if "get" in item else []:
             assert tower.api(f"GET {path.replace('{name}', name)}").status == 200

@@ -223,6 +223,28 @@ def test_many_producers(path: Path) -> None:
             assert found == list(range(100))
 
 
+def test_what_must_be_committed(path: Path) -> None:
+    """AR-5.5, EV-2.8, EV-3.1: a yes is an event on the disk; a lock, a full disk and an end are a no, and in time."""
+    with recording(path) as harness:
+        recorder = harness.recorder
+        assert recorder.commit(event(1), 10)
+        with opened(path) as store:
+            assert store.bounds() == (0, 1)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert not recorder.commit(event(2), 0.1)
+            other.execute("ROLLBACK")
+        assert recorder.flush(10), "it was taken, and is written later"
+        with full(harness):
+            assert not recorder.commit(big(1)[0], 10), "it was refused"
+            until(lambda: recorder.snapshot().failing is not None, "it fails")
+            dropped, queued = recorder.snapshot().dropped_total, recorder.snapshot().queued
+            assert not recorder.commit(event(4), 10), "while the store fails it is not even taken"
+            assert (recorder.snapshot().dropped_total, recorder.snapshot().queued) == (dropped, queued)
+        recorder.close(5)
+        assert not recorder.commit(event(5), 10)
+
+
 # --- the end -------------------------------------------------------------------------------------------------------
 
 

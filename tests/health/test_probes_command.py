@@ -16,7 +16,8 @@ import pytest
 
 from idkmesh.health.model import Command
 from idkmesh.health.probes import probe_for
-from idkmesh.health.probes.command import GRACE_SECONDS, environment, word_of_exit
+from idkmesh.health.probes.command import GRACE_SECONDS, word_of_exit
+from idkmesh.health.probes.own_group import environment
 from idkmesh.health.probes.words import ProbeError
 from tests.health.probe_support import (
     COULD_NOT_RUN,

@@ -14,7 +14,7 @@ function takeFromAddress() {
   }
 }
 
-const STYLES = "base frame parts controls overview events dependencies inspect api locked forced".split(" ");
+const STYLES = "base frame parts controls overview events dependencies workloads inspect api locked forced".split(" ");
 
 const MODULES = [
   "format",
@@ -25,6 +25,7 @@ const MODULES = [
   "state",
   "api",
   "announce",
+  "workload_events",
   "words",
   "keys",
   "feed",
@@ -35,18 +36,32 @@ const MODULES = [
   "copy",
   "pages/beats",
   "pages/dependency_words",
+  "pages/list_parts",
   "pages/dependency_row",
+  "pages/module_words",
+  "pages/module_row",
   "pages/overview_parts",
   "pages/history",
   "pages/overview",
   "pages/timeline",
   "pages/event_detail",
   "pages/events",
-  "pages/dependency_feed",
+  "pages/live_feed",
+  "pages/list_page",
+  "pages/list_detail",
   "pages/dependency_detail",
   "pages/dependency_verdict",
   "pages/dependency_parts",
   "pages/dependencies",
+  "pages/module_detail",
+  "pages/module_verdict",
+  "pages/readiness_schema",
+  "pages/check_words",
+  "pages/check_yaml",
+  "pages/check_judge",
+  "pages/check_fields",
+  "pages/check_form",
+  "pages/workloads",
   "pages/request_bytes",
   "pages/examples",
   "pages/inspect",

@@ -2,78 +2,23 @@
 
 import { curl } from "../api.js";
 import { block, copyButton } from "../copy.js";
-import { el, setText, showRows, sign } from "../dom.js";
-import { feed } from "../feed.js";
-import { clock, count, visible } from "../format.js";
-import { eventWords, isDependency } from "../words.js";
+import { el, setText, showRows } from "../dom.js";
+import { count, visible } from "../format.js";
+import { isDependency } from "../words.js";
 import { beatWords, Strip } from "./beats.js";
 import { advice, detailRows, meaning, signOf } from "./dependency_words.js";
-import { Sign } from "./dependency_row.js";
+import { ListDetail } from "./list_detail.js";
+import { Changes, Sign } from "./list_parts.js";
 
-const CHANGES = 6;
-
-export class DependencyDetail {
-  element = el("aside.detail.card", { "aria-label": "The open dependency", hidden: true, tabIndex: -1 });
-  #name = "";
-  #parts = null; // of the dependency that is shown
-  #item = null;
-  #said = "";
-
-  get name() {
-    return this.#name;
-  }
-
-  open(name) {
-    this.#name = name;
-    this.#parts = null;
-    this.#item = null;
-    this.#said = "";
-    this.element.hidden = name === "";
-    this.element.replaceChildren();
-  }
-
-  // `item` is null where the list has none of that name, `list` where there is no list yet; `time` as for a row.
-  update(item, list, time) {
-    if (this.#name === "") {
-      return;
-    }
-    if (!item) {
-      this.#showMissing(list !== null);
-      return;
-    }
-    if (!this.#parts) {
-      this.#parts = new Parts(this.#name);
-      this.#said = "";
-      this.element.replaceChildren(closing(), ...this.#parts.nodes);
-    }
-    this.#parts.tick(item, list.readiness.status, time);
-    if (this.#item !== item) {
-      this.#item = item;
-      this.#parts.show(item);
-    }
-  }
-
-  #showMissing(read) {
-    const missing = isDependency(this.#name)
-      ? "The matrix has no dependency of this name. It may have been given up when the matrix was read again."
-      : "This is no name of a dependency: those have small letters, digits, dots and hyphens, 63 at most.";
-    const said = read ? missing : "Asking the service for it.";
-    this.#parts = this.#item = null;
-    if (this.#said !== said) {
-      this.#said = said;
-      this.element.replaceChildren(
-        closing(),
-        el("h2", {}, read ? "Not here" : "Not read yet"),
-        el("p.trouble", {}, said),
-        el("code.id", {}, visible(this.#name.slice(0, 200))),
-      );
-    }
-  }
-}
-
-function closing() {
-  return el("a.close", { href: "#/dependencies", "aria-label": "Close the dependency" }, sign("bad"));
-}
+export const dependencyDetail = () =>
+  new ListDetail({
+    page: "dependencies",
+    one: "dependency",
+    isName: isDependency,
+    gone: "The matrix has no dependency of this name. It may have been given up when the matrix was read again.",
+    noName: "This is no name of a dependency: those have small letters, digits, dots and hyphens, 63 at most.",
+    parts: (name) => new Parts(name),
+  });
 
 class Parts {
   nodes;
@@ -84,8 +29,7 @@ class Parts {
   #rows = el("dl.rows");
   #body = el("ol.results");
   #results = el("details.all", { ontoggle: () => this.#showResults() }, el("summary"), this.#body);
-  #changes = el("ol.changes");
-  #changed = el("h3", {}, "Last changes");
+  #changes = new Changes();
   #item = null;
 
   constructor(name) {
@@ -100,8 +44,8 @@ class Parts {
       this.#rows,
       el("p.note", {}, "What the probe asks is in the matrix file alone: an address or a command may be a secret."),
       this.#results,
-      this.#changed,
-      this.#changes,
+      this.#changes.title,
+      this.#changes.list,
       el(
         "div.tools",
         {},
@@ -114,10 +58,10 @@ class Parts {
   }
 
   // What grows older between two answers.
-  tick(item, status, { passed, now }) {
+  tick(item, { readiness: { status } }, { passed, now }) {
     this.#sign.show(signOf(item));
     showRows(this.#rows, detailRows(item, status, passed, now));
-    this.#showChanges(item.name);
+    this.#changes.show(({ type, subject }) => type === "idkmesh.dependency.changed" && subject === item.name);
   }
 
   show(item) {
@@ -145,29 +89,5 @@ class Parts {
       }
       setText(this.#body.children[index], line);
     });
-  }
-
-  #showChanges(name) {
-    const about = ({ type, subject }) => type === "idkmesh.dependency.changed" && subject === name;
-    const events = feed.events.filter(about).slice(0, CHANGES);
-    this.#changed.hidden = this.#changes.hidden = events.length === 0;
-    const ids = events.map(({ id }) => id).join();
-    if (this.#changes.dataset.ids === ids) {
-      return;
-    }
-    this.#changes.dataset.ids = ids;
-    this.#changes.replaceChildren(
-      ...events.map((event) => {
-        const { title, kind, text } = eventWords(event);
-        return el(
-          "li",
-          {},
-          sign(kind),
-          el("time", { dateTime: String(event.time) }, clock(event.time)),
-          el("a", { href: `#/events/${event.id}` }, visible(title)),
-          el("bdi.text", {}, visible(text)),
-        );
-      }),
-    );
   }
 }

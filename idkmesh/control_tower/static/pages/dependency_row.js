@@ -1,28 +1,16 @@
 // One dependency in the list: how it is, its beats, when it is asked next. The row stays the same element.
 
-import { el, setAttribute, setText, sign } from "../dom.js";
+import { el, setAttribute, setText } from "../dom.js";
 import { visible } from "../format.js";
 import { isDependency } from "../words.js";
 import { Strip } from "./beats.js";
+import { Sign } from "./list_parts.js";
 import { nextWords, readinessWord, signOf, stateWords, towards } from "./dependency_words.js";
 
 // A link to a dependency; text alone where the name has not the form of one.
 export function dependencyLink(name, text = name) {
   const shown = el("bdi", {}, visible(text));
   return isDependency(name) ? el("a", { href: `#/dependencies/${name}`, dataset: { dependency: name } }, shown) : shown;
-}
-
-// A sign and the words beside it say the same; the first is for the eye.
-export class Sign {
-  element = el("span.mark", { "aria-hidden": "true" });
-  #kind = "";
-
-  show(kind) {
-    if (this.#kind !== kind) {
-      this.#kind = kind;
-      this.element.replaceChildren(sign(kind));
-    }
-  }
 }
 
 export class DependencyRow {
@@ -59,7 +47,7 @@ export class DependencyRow {
   }
 
   // `time` is {passed, now}: the seconds since the answer, and the wall clock of the service in ms.
-  show(item, status, chosen, { passed, now }) {
+  show(item, { readiness: { status } }, chosen, { passed, now }) {
     this.#sign.show(signOf(item));
     const [state, why] = stateWords(item, now);
     setText(this.#state, why ? `${state}:` : state);

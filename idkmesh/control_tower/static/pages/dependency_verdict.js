@@ -1,13 +1,14 @@
 // What all dependencies come to, above the list: ready or not, and who stands in the way.
 
-import { el, setAttribute, setText } from "../dom.js";
+import { el, setText } from "../dom.js";
 import { count, number, visible } from "../format.js";
 import { state } from "../state.js";
 import { isDependency, picked } from "../words.js";
-import { dependencyLink, Sign } from "./dependency_row.js";
+import { dependencyLink } from "./dependency_row.js";
 import { READINESS } from "./dependency_words.js";
+import { Sign, showNames } from "./list_parts.js";
 
-const NAMED = 8; // each further name is found by the filter
+const FEW = 8; // dependencies up to which everybody sees which of them are not ok
 
 export class DependencyVerdict {
   element;
@@ -42,9 +43,9 @@ export class DependencyVerdict {
     this.#sign.show(kind === "good" && warnings.length > 0 ? "warn" : kind);
     setText(this.#title, titleOf(status, word, failing, warnings));
     setText(this.#counts, countWords(list.items));
-    showNames(this.#failing, status === "starting" ? "Critical, not ok yet" : "In the way", failing);
-    showNames(this.#warnings, "Warnings", warnings);
-    this.#alone.hidden = failing.length + warnings.length === 0 || list.items.length <= NAMED;
+    showNames(this.#failing, status === "starting" ? "Critical, not ok yet" : "In the way", failing, dependencyLink);
+    showNames(this.#warnings, "Warnings", warnings, dependencyLink);
+    this.#alone.hidden = failing.length + warnings.length === 0 || list.items.length <= FEW;
     setText(this.#beside, besideWords());
     this.#beside.hidden = besideWords() === "";
   }
@@ -78,15 +79,4 @@ function besideWords() {
   }
   const others = (state.ready?.failing ?? []).filter((name) => !isDependency(name)).map((name) => visible(String(name)));
   return others.length > 0 ? `/readyz says no for ${others.join(", ")} too: the overview says more.` : "";
-}
-
-function showNames(target, word, names) {
-  target.hidden = names.length === 0;
-  const said = [word, ...names].join("\n");
-  if (target.dataset.said !== said) {
-    target.dataset.said = said;
-    const links = names.slice(0, NAMED).flatMap((name, index) => [...(index ? [", "] : []), dependencyLink(name)]);
-    const more = names.length > NAMED ? [` and ${number(names.length - NAMED)} more`] : [];
-    target.replaceChildren(el("b", {}, `${word}: `), ...links, ...more);
-  }
 }

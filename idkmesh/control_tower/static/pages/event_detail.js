@@ -6,10 +6,12 @@ import { block, copyButton } from "../copy.js";
 import { el, setText, sign } from "../dom.js";
 import { find, kept, sequence } from "../feed.js";
 import { bytes, dateTime, pretty, visible, zone } from "../format.js";
-import { dependencyLink } from "./dependency_row.js";
 import { dependenciesOf, eventWords } from "../words.js";
+import { modulesOf } from "../workload_events.js";
+import { dependencyLink } from "./dependency_row.js";
+import { moduleLink } from "./module_row.js";
 
-const NAMED = 8; // dependencies that are linked to
+const NAMED = 8; // dependencies and modules that are linked to
 
 export class EventDetail {
   element = el("aside.detail.card", { "aria-label": "The open event", hidden: true, tabIndex: -1 });
@@ -119,14 +121,15 @@ function parts(event) {
   ];
 }
 
-// Links to the dependencies that it is about; null where there are none.
+// Links to the dependencies and modules that it is about; null where there are none.
 function about(event) {
-  const names = dependenciesOf(event);
-  const links = names
-    .slice(0, NAMED)
-    .flatMap((name, index) => [...(index ? [", "] : []), dependencyLink(name)]);
-  const more = names.length > NAMED ? [` and ${names.length - NAMED} more`] : [];
-  return names.length > 0 ? el("p.related", {}, "How it is now: ", ...links, ...more) : null;
+  const all = [
+    ...dependenciesOf(event).map((name) => dependencyLink(name)),
+    ...modulesOf(event).map((name) => moduleLink(name)),
+  ];
+  const links = all.slice(0, NAMED).flatMap((link, index) => [...(index ? [", "] : []), link]);
+  const more = all.length > NAMED ? [` and ${all.length - NAMED} more`] : [];
+  return all.length > 0 ? el("p.related", {}, "How it is now: ", ...links, ...more) : null;
 }
 
 function path(event) {

@@ -113,11 +113,12 @@ class Verdict {
   #words = el("p", { id: "explanation" });
   #why = el("ul.why");
   #depends = el("p.depends");
+  #supervises = el("p.supervises");
   #probes = el("dl.probes.told");
   #kind = "";
 
   constructor() {
-    const words = el("div.words", {}, this.#title, this.#words, this.#why, this.#depends);
+    const words = el("div.words", {}, this.#title, this.#words, this.#why, this.#depends, this.#supervises);
     this.element = el("section.verdict.card", { "aria-labelledby": "verdict" }, this.#sign, words, this.#probes);
   }
 
@@ -133,6 +134,7 @@ class Verdict {
     setText(this.#words, state.words || (pressed ? `The service answers. ${pressed}` : words));
     this.#showWhy();
     showDepends(this.#depends);
+    showSupervises(this.#supervises);
     showRows(this.#probes, this.#rows());
   }
 
@@ -174,6 +176,23 @@ function reasons(ready) {
     ...named(warnings, false),
     ...more(warnings, warningsTotal, "are worth a look."),
   ];
+}
+
+// Workloads in short, with a way to them, where modules are declared.
+function showSupervises(target) {
+  const { modules, lease, instances = {} } = state.status?.operations?.workloads ?? {};
+  target.hidden = !(modules > 0);
+  const { healthy = 0, unhealthy = 0, unknown = 0 } = instances;
+  const how = [
+    lease?.role === "standby" ? "on standby" : "",
+    unhealthy > 0 ? count(unhealthy, "instance unhealthy", "instances unhealthy") : "",
+    unknown > 0 ? count(unknown, "instance unknown", "instances unknown") : "",
+    healthy > 0 && unhealthy + unknown === 0 ? "all healthy" : "",
+  ];
+  const words = [count(modules ?? 0, "module"), ...how].filter(Boolean).join(", ");
+  if (target.textContent !== words) {
+    target.replaceChildren(el("a", { href: "#/workloads" }, words));
+  }
 }
 
 function showDepends(target) {

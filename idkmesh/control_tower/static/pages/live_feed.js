@@ -1,8 +1,9 @@
-// Asks what is known of the dependencies, while somebody looks at them.
+// Asks for a list of what is known, while somebody looks at it.
 //
 // Laws: nothing is asked for while the page is closed or hidden; one question at a time, at most once a second, and
-// for no more than a fifth of the time, so that a matrix of a thousand does not keep the service busy with telling of
-// it, but each five seconds at least; a refusal is asked again no sooner than it says, and later each time; what came has an age.
+// for no more than a fifth of the time, so that a list of a thousand does not keep the service busy with telling of it,
+// but each five seconds at least; a refusal is asked again no sooner than it says, and later each time; what came has
+// an age.
 
 import { ask } from "../api.js";
 import { backoff } from "../backoff.js";
@@ -10,7 +11,6 @@ import { duration } from "../format.js";
 import { instant } from "../state.js";
 import { picked } from "../words.js";
 
-const PATH = "/api/v1/dependencies";
 const BEAT = 1000; // ms between the starts of two questions
 const SHARE = 5; // times as long as the answer took
 const SLOWEST = 5000; // ms
@@ -20,11 +20,11 @@ const LATE = 1500; // ms beyond the time of the next answer, after which what is
 const WORDS = {
   overloaded: "The service has no room for the question. If it lasts, raise --max-concurrent-requests.",
   shutting_down: "The service is shutting down and tells no more.",
-  not_found: "This service knows no dependencies. Start one of this version with idkmesh control-tower.",
 };
 
-export class DependencyFeed {
+export class LiveFeed {
   list = null; // the last document
+  code = ""; // of the last refusal, empty where there was an answer or none at all
   at = 0; // when it came, see `instant`
   trouble = ""; // why there is no newer one
   pace = BEAT; // ms from one question to the next
@@ -33,10 +33,15 @@ export class DependencyFeed {
   #tries = 0;
   #asking = false;
   #open = true;
+  #path;
+  #words;
   #onAnswer;
   #seen = () => this.#look();
 
-  constructor(onAnswer) {
+  // `words` are those for refusals, by their code, that mean something else here than elsewhere.
+  constructor(path, words, onAnswer) {
+    this.#path = path;
+    this.#words = { ...WORDS, ...words };
     this.#onAnswer = onAnswer;
     document.addEventListener("visibilitychange", this.#seen);
     this.#ask();
@@ -59,8 +64,17 @@ export class DependencyFeed {
 
   // What is wrong, and when it is asked again; empty where nothing is.
   words(now = instant()) {
+    return [this.trouble, this.trouble && this.again(now)].filter(Boolean).join(" ");
+  }
+
+  again(now = instant()) {
     const left = Math.ceil((this.#until - now) / 1000);
-    return this.trouble && left > 0 ? `${this.trouble} Asked again in ${duration(left)}.` : this.trouble;
+    return left > 0 ? `Asked again in ${duration(left)}.` : "";
+  }
+
+  // Whether the service has no such list at all, which is no fault of anything.
+  get isAbsent() {
+    return this.list === null && this.code === "not_found";
   }
 
   // A hidden page is not read. What Retry-After or a back-off put off stays put off.
@@ -76,7 +90,7 @@ export class DependencyFeed {
       return;
     }
     this.#asking = true;
-    const answer = await ask(PATH, { patience: PATIENCE }).catch(() => null);
+    const answer = await ask(this.#path, { patience: PATIENCE }).catch(() => null);
     this.#asking = false;
     if (this.#open) {
       this.#took(answer);
@@ -91,21 +105,22 @@ export class DependencyFeed {
     if (answer?.ok && Array.isArray(answer.body?.items)) {
       this.list = answer.body;
       this.at = now;
-      this.trouble = "";
+      this.trouble = this.code = "";
       this.#tries = 0;
       this.pace = Math.min(Math.max(SHARE * answer.took, BEAT), SLOWEST);
       this.#until = Math.max(now - answer.took + this.pace, now + BEAT / 2);
     } else {
       this.#tries += 1;
-      this.trouble = troubleOf(answer);
+      this.code = answer?.code ?? "";
+      this.trouble = this.#troubleOf(answer);
       this.#until = now + Math.max(backoff(this.#tries, answer?.retryAfter ?? 0), BEAT);
     }
   }
-}
 
-function troubleOf(answer) {
-  if (!answer) {
-    return "The service does not answer.";
+  #troubleOf(answer) {
+    if (!answer) {
+      return "The service does not answer.";
+    }
+    return picked(this.#words, answer.code, `The service answered ${answer.status} ${answer.code}: ${answer.message}`);
   }
-  return picked(WORDS, answer.code, `The service answered ${answer.status} ${answer.code}: ${answer.message}`);
 }

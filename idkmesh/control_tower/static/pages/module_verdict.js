@@ -1,0 +1,126 @@
+// What all modules come to, above the list: who acts, how many instances are not healthy, and of which modules.
+
+import { el, setText } from "../dom.js";
+import { count, duration, number } from "../format.js";
+import { Sign, showNames } from "./list_parts.js";
+import { moduleLink } from "./module_row.js";
+import { foreign } from "./module_words.js";
+
+const FEW = 8; // modules up to which everybody sees which of them are not well
+const LATE = 3; // intervals without a pass
+
+export class ModuleVerdict {
+  element;
+  #sign = new Sign();
+  #title = el("p.status", { role: "status" });
+  #lease = el("p.lease");
+  #counts = el("p.counts");
+  #unhealthy = el("p.names");
+  #unknown = el("p.names");
+  #pass = el("p.pass");
+  #fault = el("p.beside");
+  #alone;
+
+  // `showBad` chooses what is not healthy.
+  constructor(showBad) {
+    this.#alone = el("button.small", { type: "button", onclick: showBad }, "Show only what is not healthy");
+    this.#sign.element.classList.add("lamp");
+    const { element: lamp } = this.#sign;
+    const lines = [this.#counts, this.#unhealthy, this.#unknown, this.#alone, this.#lease, this.#pass, this.#fault];
+    this.element = el(
+      "section.verdict.card",
+      { "aria-label": "What the modules come to", hidden: true },
+      lamp,
+      el("div.words", {}, this.#title, ...lines),
+    );
+  }
+
+  update(list, { passed }) {
+    this.element.hidden = !list || list.items.length === 0;
+    if (this.element.hidden) {
+      return;
+    }
+    const sums = sumsOf(list.items);
+    const [title, kind] = verdictOf(list, sums);
+    this.#sign.show(kind);
+    setText(this.#title, title);
+    setText(this.#lease, leaseWords(list.lease));
+    const modules = count(list.items.length, "module");
+    const seen = `${modules}, ${count(sums.all, "instance")}: ${number(sums.healthy)} healthy, `;
+    setText(this.#counts, `${seen}${number(sums.unhealthy)} unhealthy, ${number(sums.unknown)} unknown.`);
+    this.#counts.hidden = sums.all === 0;
+    showNames(this.#unhealthy, "Unhealthy in", namesOf(list.items, "unhealthy"), moduleLink);
+    showNames(this.#unknown, "Unknown in", namesOf(list.items, "unknown"), moduleLink);
+    this.#alone.hidden = sums.unhealthy + sums.unknown === 0 || list.items.length <= FEW;
+    const pass = passWords(list, passed);
+    setText(this.#pass, pass);
+    this.#pass.hidden = pass === "";
+    this.#fault.hidden = list.store_fault === null;
+    const lost = "What is known of instances is not kept, so a supervisor that starts again begins with nothing";
+    setText(this.#fault, this.#fault.hidden ? "" : `${lost}: ${foreign(list.store_fault)}.`);
+  }
+}
+
+function sumsOf(items) {
+  const sums = { healthy: 0, unhealthy: 0, unknown: 0, all: 0 };
+  for (const { counts, instances } of items) {
+    sums.healthy += counts.healthy;
+    sums.unhealthy += counts.unhealthy;
+    sums.unknown += counts.unknown;
+    sums.all += instances.length;
+  }
+  return sums;
+}
+
+function verdictOf({ lease, items }, { healthy, unhealthy, unknown, all }) {
+  if (lease.role === "standby") {
+    const who = lease.holder === null ? "nobody is known to hold the lease" : "another supervisor acts";
+    return [`Standby: ${who}`, lease.holder === null ? "warn" : "idle"];
+  }
+  if (lease.role === "starting") {
+    return ["Starting: no pass has been made", "idle"];
+  }
+  if (unhealthy > 0) {
+    return [count(unhealthy, "instance is unhealthy", "instances are unhealthy"), "bad"];
+  }
+  if (unknown > 0) {
+    return [`It is not known how ${count(unknown, "instance is", "instances are")}`, "unknown"];
+  }
+  if (all === 0) {
+    return [`No instance of ${count(items.length, "module")} is seen`, "warn"];
+  }
+  return [`${all === 1 ? "The one instance is" : `All ${number(healthy)} instances are`} healthy`, "good"];
+}
+
+// Who may act, and what follows for what is shown here.
+function leaseWords({ role, held, holder }) {
+  if (held) {
+    const name = holder === null ? "" : ` as ${foreign(holder)}`;
+    return `This supervisor holds the lease${name}: it asks the instances, and restarts what is due.`;
+  }
+  if (role === "standby") {
+    const other = holder === null ? "Nobody is known to hold the lease" : `${foreign(holder)} holds the lease`;
+    return `${other}. This supervisor asks nothing and restarts nothing; the tower of the holder shows the instances.`;
+  }
+  return role === "observer"
+    ? "It looks once, without the lease, and restarts nothing."
+    : "It has not yet tried to take the lease.";
+}
+
+function passWords({ lease, pass }, passed) {
+  const { interval_seconds: interval, last_pass_seconds: took, last_pass_age_seconds: age } = pass;
+  if (age === null || lease.role === "standby") {
+    return "";
+  }
+  const old = age + passed;
+  const lasted = took === null ? "" : ` and took ${lasting(took)}`;
+  if (old > LATE * interval) {
+    const why = "it waits for instances that do not answer, or the supervisor hangs";
+    return `The last pass began ${duration(old)} ago, and one is due each ${number(interval)} s: ${why}.`;
+  }
+  return `The last pass began ${duration(old)} ago${lasted}; one begins each ${number(interval)} s.`;
+}
+
+const lasting = (took) => (took < 1 ? `${Math.round(took * 1000)} ms` : `${number(Math.round(took * 10) / 10)} s`);
+
+const namesOf = (items, health) => items.filter(({ counts }) => counts[health] > 0).map(({ name }) => name);

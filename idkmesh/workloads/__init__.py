@@ -1,0 +1,1 @@
+"""Application readiness: commands that run inside instances, what comes of them, and careful restarts (AR)."""

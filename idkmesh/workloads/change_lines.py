@@ -1,0 +1,99 @@
+"""Changes of workloads as lines of a log. Pure."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.workloads.changes import (
+    COULD_NOT_RUN,
+    INSTANCE_HEALTHY,
+    INSTANCE_UNHEALTHY,
+    LEASE_ACQUIRED,
+    LEASE_LOST,
+    MISDECLARED,
+    MODULES_RELOADED,
+    RESTART_FAILED,
+    RESTART_REQUESTED,
+    RESTARTED,
+)
+from idkmesh.workloads.tracker import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from idkmesh.health.changes import Change
+
+
+def line_of(change: Change) -> tuple[str, int] | None:
+    """Return the line for a change and its level of :mod:`logging`, None for what is no line here."""
+    line = _LINES.get(change.what)
+    return None if line is None else line(change)
+
+
+def _healthy(change: Change) -> tuple[str, int] | None:
+    # From unknown each instance becomes healthy at every start: a thousand lines that nobody needs.
+    if change.facts["from"] != Health.UNHEALTHY.value:
+        return None
+    return f"instance {change.subject} is healthy again", logging.INFO
+
+
+def _unhealthy(change: Change) -> tuple[str, int]:
+    return f"instance {change.subject} is unhealthy: {change.facts['detail']}", logging.WARNING
+
+
+def _could_not_run(change: Change) -> tuple[str, int]:
+    facts = change.facts
+    if "driver" in facts:
+        line = f"platform {facts['driver']} tells nothing of its instances: {facts['reason']}"
+    else:
+        line = f"{facts['check']} of {change.subject} says nothing: {facts['reason']}"
+    return f"{line}; this is told once until it can", logging.WARNING
+
+
+def _misdeclared(change: Change) -> tuple[str, int]:
+    line = f"the readiness command of {change.subject} is misdeclared, it says nothing: {change.facts['reason']}"
+    return f"{line}; declare one that ends with all that it starts", logging.WARNING
+
+
+def _requested(change: Change) -> tuple[str, int]:
+    facts = change.facts
+    seconds = f"{facts['unhealthy_seconds']:.0f} s"
+    return f"instance {change.subject} is to be restarted: {facts['detail']}, unhealthy for {seconds}", logging.WARNING
+
+
+def _restarted(change: Change) -> tuple[str, int]:
+    return f"instance {change.subject} was restarted", logging.WARNING
+
+
+def _failed(change: Change) -> tuple[str, int]:
+    return f"instance {change.subject} was not restarted: {change.facts['outcome']}", logging.ERROR
+
+
+def _acquired(change: Change) -> tuple[str, int]:
+    return f"the lease is ours: {change.facts['holder']} supervises from now on", logging.INFO
+
+
+def _lost(change: Change) -> tuple[str, int]:
+    return f"the lease is no longer ours: {change.facts['reason']}", logging.WARNING
+
+
+def _reloaded(change: Change) -> tuple[str, int]:
+    facts = change.facts
+    counts = ", ".join(f"{facts[word]} {word}" for word in ("kept", "changed", "added", "removed"))
+    return f"the declaration of modules was read again: {counts}", logging.INFO
+
+
+_LINES: Final[Mapping[str, Callable[[Change], tuple[str, int] | None]]] = {
+    INSTANCE_HEALTHY: _healthy,
+    INSTANCE_UNHEALTHY: _unhealthy,
+    COULD_NOT_RUN: _could_not_run,
+    MISDECLARED: _misdeclared,
+    RESTART_REQUESTED: _requested,
+    RESTARTED: _restarted,
+    RESTART_FAILED: _failed,
+    LEASE_ACQUIRED: _acquired,
+    LEASE_LOST: _lost,
+    MODULES_RELOADED: _reloaded,
+}
+"""What tells of each type; the others are no lines here."""

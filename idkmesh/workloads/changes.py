@@ -1,0 +1,56 @@
+"""What changes of workloads, as the values that events and lines are made of (AR-7.3, AR-5.5). Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.health.changes import Change
+from idkmesh.workloads.tracker import Health
+
+if TYPE_CHECKING:
+    from idkmesh.workloads.record import Key
+    from idkmesh.workloads.tracker import HealthChange
+
+INSTANCE_HEALTHY: Final = "idkmesh.instance.healthy"
+INSTANCE_UNHEALTHY: Final = "idkmesh.instance.unhealthy"
+RESTART_REQUESTED: Final = "idkmesh.instance.restart_requested"
+RESTARTED: Final = "idkmesh.instance.restarted"
+RESTART_FAILED: Final = "idkmesh.instance.restart_failed"
+COULD_NOT_RUN: Final = "idkmesh.check.could_not_run"
+MISDECLARED: Final = "idkmesh.check.misdeclared"
+LEASE_ACQUIRED: Final = "idkmesh.lease.acquired"
+LEASE_LOST: Final = "idkmesh.lease.lost"
+MODULES_RELOADED: Final = "idkmesh.modules.reloaded"
+MODULES_REFUSED: Final = "idkmesh.modules.refused"
+
+_HEALTH_TYPES: Final = {Health.HEALTHY: INSTANCE_HEALTHY, Health.UNHEALTHY: INSTANCE_UNHEALTHY}
+
+
+def health_change(key: Key, change: HealthChange) -> Change | None:
+    """Return the change of an instance that became healthy or unhealthy, None where it became unknown."""
+    what = _HEALTH_TYPES.get(change.after)
+    if what is None:
+        return None
+    facts = {"module": key.module, "instance": key.name, "from": change.before.value, "detail": change.detail}
+    return Change(what, str(key), facts)
+
+
+def check_trouble(what: str, key: Key, check: str, reason: str) -> Change:
+    """Return the change of a check that says nothing: ``what`` is could_not_run or misdeclared."""
+    return Change(what, str(key), {"module": key.module, "instance": key.name, "check": check, "reason": reason})
+
+
+def driver_trouble(driver: str, reason: str) -> Change:
+    """Return the change of a platform that does not tell of its instances."""
+    return Change(COULD_NOT_RUN, driver, {"driver": driver, "check": "platform", "reason": reason})
+
+
+def restart_change(what: str, key: Key, *, detail: str, unhealthy_seconds: float, outcome: str = "") -> Change:
+    """Return the change of a restart (AR-5.5). ``outcome`` is why it failed."""
+    facts = {
+        "module": key.module,
+        "instance": key.name,
+        "detail": detail,
+        "unhealthy_seconds": round(unhealthy_seconds, 3),
+    }
+    return Change(what, str(key), {**facts, "outcome": outcome} if outcome else facts)

@@ -1,0 +1,225 @@
+"""What LXD and Incus answer, as values (AR-8.2, AR-8.3). Pure: bytes in, values out, and nothing is believed.
+
+The interface is the one that both document: ``/1.0/instances``, ``/1.0/instances/NAME/exec``, ``/1.0/operations``.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import ipaddress
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from idkmesh.workloads.model import InstanceState
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator, Mapping
+
+STREAMS: Final = ("0", "1", "2")
+CONTROL: Final = "control"
+MAX_REASON_CHARACTERS: Final = 200
+_MAX_NAME_CHARACTERS: Final = 256
+
+_STATES: Final = {
+    103: InstanceState.RUNNING,
+    113: InstanceState.RUNNING,  # Ready: running, and it says so itself
+    111: InstanceState.RUNNING,  # Thawed
+    102: InstanceState.STOPPED,
+    105: InstanceState.STOPPED,  # Pending
+    106: InstanceState.STOPPED,  # Starting
+    107: InstanceState.STOPPED,  # Stopping
+    108: InstanceState.STOPPED,  # Aborting
+    109: InstanceState.FROZEN,  # Freezing
+    110: InstanceState.FROZEN,
+}
+"""Status codes of instances. Every other one, Error (112) too, says that nothing is known of it."""
+
+_STILL_RUNNING: Final = range(100, 200)
+_BAD_ANSWER: Final = "an answer that is none of LXD's or Incus's"
+
+
+class LxdError(Exception):
+    """The daemon did not do what was asked. As text it is a reason in short words, fit to be shown."""
+
+
+class LxdMissingError(LxdError):
+    """What was asked for is not there (404)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A background operation. ``code`` is the exit status that a command's operation ends with."""
+
+    path: str
+    running: bool
+    succeeded: bool
+    error: str
+    code: int | None
+    secrets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An instance as the daemon describes it. ``config`` has what its profiles say too."""
+
+    name: str
+    state: InstanceState
+    identity: str
+    config: Mapping[str, str]
+    location: str | None
+    address: str | None
+
+
+def metadata_of(raw: bytes) -> object:
+    """Return what a response says, its operation's description if it began one, or raise :class:`LxdError`."""
+    try:
+        response = http.client.HTTPResponse(cast("socket.socket", _Received(raw)))
+        response.begin()
+        body = json.loads(response.read())
+    except (http.client.HTTPException, ValueError, RecursionError):
+        raise LxdError(_BAD_ANSWER if raw else "closed without an answer") from None
+    if not isinstance(body, dict):
+        raise LxdError(_BAD_ANSWER)
+    if response.status >= http.client.BAD_REQUEST or body.get("type") == "error":
+        kind = LxdMissingError if response.status == http.client.NOT_FOUND else LxdError
+        raise kind(shown(body.get("error")) or f"status {response.status}")
+    return body.get("metadata")
+
+
+def operation_of(metadata: object) -> Operation:
+    """Return an operation's description as a value.
+
+    An inner code of 103 after a wait is an operation that goes on, whatever the response's own status says (AR-8.3).
+    """
+    found = _mapping(metadata)
+    identifier, status = found.get("id"), found.get("status_code")
+    if not isinstance(identifier, str) or not _is_name(identifier) or type(status) is not int:
+        raise LxdError(_BAD_ANSWER)
+    inner = _mapping(found.get("metadata"))
+    code = inner.get("return")
+    secrets = {key: value for key, value in _texts(inner.get("fds")).items() if _is_name(value)}
+    return Operation(
+        path=f"/1.0/operations/{identifier}",
+        running=status in _STILL_RUNNING,
+        succeeded=status == http.client.OK,
+        error=shown(found.get("err")),
+        code=code if type(code) is int and 0 <= code <= 255 else None,  # noqa: PLR2004  what a process can return
+        secrets=secrets,
+    )
+
+
+def instances_of(metadata: object) -> dict[str, Described]:
+    """Return the instances of a listing by name."""
+    if not isinstance(metadata, list):
+        raise LxdError(_BAD_ANSWER)
+    found = [instance_of(entry) for entry in metadata]
+    return {instance.name: instance for instance in found}
+
+
+def instance_of(metadata: object) -> Described:
+    """Return one instance. Its address is there where the listing has its state (recursion 2)."""
+    found = _mapping(metadata)
+    name, status = found.get("name"), found.get("status_code")
+    if not isinstance(name, str):
+        raise LxdError(_BAD_ANSWER)
+    own = _texts(found.get("config"))
+    created, started = found.get("created_at"), found.get("last_used_at")
+    # The daemon keeps the identifier over starts and gives a new one to an instance that is made anew; the instant of
+    # the last start is new at each start, one from inside included, and stays when only the daemon starts again.
+    identity = f"{own.get('volatile.uuid') or created}@{started}"
+    location = found.get("location")
+    hardware = {value for key, value in own.items() if key.startswith("volatile.") and key.endswith(".hwaddr")}
+    return Described(
+        name=name,
+        state=_STATES.get(status, InstanceState.UNREACHABLE) if type(status) is int else InstanceState.UNREACHABLE,
+        identity=identity,
+        config={**own, **_texts(found.get("expanded_config"))},
+        location=location if isinstance(location, str) and location not in {"", "none"} else None,
+        address=_address(_mapping(found.get("state")).get("network"), hardware),
+    )
+
+
+def is_mapped(config: Mapping[str, str], number: int) -> bool:
+    """Say whether a user and a group of this number exist in an instance.
+
+    One without a map is privileged, or a virtual machine: every number is its own.
+    """
+    try:
+        entries = json.loads(config.get("volatile.idmap.current") or "[]")
+        ranges = [
+            (kind, entry["Nsid"], entry["Maprange"])
+            for entry in entries
+            for kind in ("Isuid", "Isgid")
+            if entry[kind] is True
+        ]
+        inside = {kind for kind, first, count in ranges if first <= number < first + count}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise LxdError("a map of users that cannot be read") from None
+    return not entries or inside == {"Isuid", "Isgid"}
+
+
+def shown(text: object) -> str:
+    """Return a text of the daemon's fit for a line: printable, and not long."""
+    if not isinstance(text, str):
+        return ""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(printable.split())[:MAX_REASON_CHARACTERS]
+
+
+class _Received:
+    """A whole response as ``HTTPResponse`` takes it: for a socket, of which it wants ``makefile`` and nothing else."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        return io.BytesIO(self._raw)
+
+
+def _address(network: object, hardware: set[str]) -> str | None:
+    """Return the address where an instance is asked: of its own devices first, by name, IPv4 first.
+
+    A bridge that a program made inside has an address too, which nobody outside can reach.
+    """
+    ranked = [
+        ((nic.get("hwaddr") not in hardware, family != "inet", name), address)
+        for name, nic, family, address in _global_addresses(network)
+    ]
+    return min(ranked)[1] if ranked else None
+
+
+def _global_addresses(network: object) -> Iterator[tuple[str, Mapping[str, object], str, str]]:
+    for name, entry in _mapping(network).items():
+        nic = _mapping(entry)
+        listed = nic.get("addresses")
+        for each in listed if nic.get("type") != "loopback" and isinstance(listed, list) else []:
+            found = _texts(each)
+            if found.get("scope") == "global" and (family := _family(found.get("address", ""))) is not None:
+                yield str(name), nic, family, found["address"]
+
+
+def _family(address: str) -> str | None:
+    try:
+        return "inet" if ipaddress.ip_address(address).version == 4 else "inet6"  # noqa: PLR2004  IPv4
+    except ValueError:
+        return None
+
+
+def _is_name(text: str) -> bool:
+    """Say whether a text of the daemon's may stand in a path: it is to lead nowhere else."""
+    return (
+        bool(text)
+        and len(text) <= _MAX_NAME_CHARACTERS
+        and all(c.isascii() and (c.isalnum() or c in "-_") for c in text)
+    )
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(key): text for key, text in _mapping(value).items() if isinstance(text, str)}

@@ -1,0 +1,160 @@
+"""A lease in etcd, for supervisors of several hosts (AR-6.1), through its JSON gateway with ``etcd3gw``.
+
+Laws of this module:
+
+1. The lease is a key under a lease of etcd's. Who has created it, by a transaction, holds it; its create revision is
+   the token. It is renewed by keeping etcd's lease alive.
+2. A claim is one transaction: the key still has our create revision, and the instance has no claim. It is a key under a
+   lease of its own, so etcd's clock ends it, which only ever extends leases: a new leader counts them from their start.
+3. A transaction whose answer was lost is sent again, to another member perhaps. It writes a word that nobody else has;
+   who finds this word has written it.
+4. A call has a deadline over all of its requests and all members. Each request has a connection of its own: nothing is
+   shared between threads, and none is half dead after a member's restart.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from idkmesh.workloads.lease.etcd_gateway import Call, Members, endpoint_of, member_of, number_of
+from idkmesh.workloads.lease.lease_times import CALL_SECONDS
+from idkmesh.workloads.lease.store import Grant, LeaseStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PREFIX: Final = "/idkmesh/"
+
+
+class EtcdLeaseStore:
+    """A :class:`~idkmesh.workloads.lease.store.LeaseStore` in etcd, asked at ``endpoints``, URLs of its members.
+
+    ``name`` tells apart supervisors that do not belong together. ``call_seconds`` is the deadline of a call. Raises
+    ``ValueError`` for an endpoint that is none, and :class:`LeaseStoreError` where ``etcd3gw`` is not installed. Any
+    thread may call any method.
+
+    A claim lasts for the cooldown that it was made with, and up to a call and a second longer.
+    """
+
+    def __init__(self, endpoints: Sequence[str], name: str = "default", *, call_seconds: float = CALL_SECONDS) -> None:
+        if not endpoints:
+            raise ValueError("supervisor.lease.etcd.endpoints: none is named; write http://HOST:2379")
+        try:
+            import etcd3gw  # noqa: F401, PLC0415  an extra: who keeps the lease in a file does not need it
+        except ImportError:
+            raise LeaseStoreError("a lease in etcd needs the package etcd3gw; install idkmesh[etcd]") from None
+        self._members = Members([endpoint_of(url) for url in endpoints])
+        self._name = name
+        self._key = f"{PREFIX}lease/{name}"
+        self._call_seconds = call_seconds
+
+    def acquire(self, holder: str, ttl: float) -> Grant | None:
+        """Take the lease if nobody holds it (see :class:`LeaseStore`)."""
+        call = self._call()
+        if _first(call.ask("kv/range", {"key": _b64(self._key)})) is not None:  # so that no lease is granted in vain
+            return None
+        lease = call.grant(ttl)
+        word = json.dumps({"holder": holder, "word": secrets.token_hex(8)})
+        answer = call.ask("kv/txn", _create((), self._key, word, lease))
+        found = _found(answer, word)
+        if found is None:
+            call.revoke(lease)
+            return None
+        return Grant(holder, f"{found}.{lease}")
+
+    def renew(self, grant: Grant, ttl: float) -> bool:  # noqa: ARG002  etcd renews for what was granted
+        """Hold it longer (see :class:`LeaseStore`); for the ttl that it was acquired with.
+
+        A member that was cut off, or stopped, may still take itself for the leader and keep the lease alive by itself.
+        So the key is read afterwards, which only the true leader answers.
+        """
+        revision, lease = _parts(grant)
+        call = self._call()
+        kept = call.ask("lease/keepalive", {"ID": lease})
+        if number_of(member_of(kept, "result", dict).get("TTL", 0)) <= 0:
+            return False
+        key = _first(call.ask("kv/range", {"key": _b64(self._key)}))
+        return key is not None and number_of(key.get("create_revision")) == revision
+
+    def release(self, grant: Grant) -> None:
+        """Give it back (see :class:`LeaseStore`)."""
+        revision, lease = _parts(grant)
+        call = self._call()
+        delete = {"request_delete_range": {"key": _b64(self._key)}}
+        call.ask("kv/txn", {"compare": [_created(self._key, revision)], "success": [delete], "failure": []})
+        call.revoke(lease)
+
+    def holder(self) -> str | None:
+        """Return who holds it."""
+        key = _first(self._call().ask("kv/range", {"key": _b64(self._key)}))
+        if key is None:
+            return None
+        try:
+            return str(json.loads(base64.b64decode(key["value"]))["holder"])
+        except (KeyError, TypeError, ValueError):
+            raise LeaseStoreError(f"etcd: the key {self._key} was not written by idkmesh; remove it") from None
+
+    def claim(self, grant: Grant, instance: str, cooldown: float) -> bool:
+        """Claim the restart of an instance (see :class:`LeaseStore`)."""
+        revision, _ = _parts(grant)
+        call = self._call()
+        # Granted before the claim is written, at most one call earlier; and etcd counts whole seconds.
+        lease = call.grant(cooldown + self._call_seconds)
+        word = json.dumps({"holder": grant.holder, "word": secrets.token_hex(8)})
+        key = f"{PREFIX}claim/{self._name}/{instance}"
+        answer = call.ask("kv/txn", _create((_created(self._key, revision),), key, word, lease))
+        if _found(answer, word) is None:
+            call.revoke(lease)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Do nothing: no call leaves anything open."""
+
+    def _call(self) -> Call:
+        return Call(self._members, time.monotonic() + self._call_seconds)
+
+
+def _b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode("ascii")
+
+
+def _created(key: str, revision: int) -> dict[str, Any]:
+    """Return the condition that the key was created at this revision; 0: it is not there."""
+    return {"key": _b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": revision}
+
+
+def _create(conditions: Sequence[Mapping[str, Any]], key: str, value: str, lease: int) -> dict[str, Any]:
+    """Return the transaction that writes a key that is not there, under these further conditions, and reads it."""
+    read = {"request_range": {"key": _b64(key)}}
+    put = {"request_put": {"key": _b64(key), "value": _b64(value), "lease": lease}}
+    return {"compare": [*conditions, _created(key, 0)], "success": [put, read], "failure": [read]}
+
+
+def _found(answer: Mapping[str, Any], word: str) -> int | None:
+    """Return the create revision of the key that a :func:`_create` left, None where it is not ours.
+
+    Where the transaction did not succeed the key may be ours all the same: by the same one, whose answer was lost.
+    """
+    for each in member_of(answer, "responses", list):
+        key = _first(each.get("response_range", {})) if isinstance(each, dict) else None
+        if key is not None and key.get("value") == _b64(word):
+            return number_of(key.get("create_revision"))
+    return None
+
+
+def _first(answer: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the first key of a range's answer; etcd leaves out an empty list."""
+    keys = answer.get("kvs") if isinstance(answer, dict) else None
+    key = keys[0] if isinstance(keys, list) and keys else None
+    return key if isinstance(key, dict) else None
+
+
+def _parts(grant: Grant) -> tuple[int, int]:
+    """Return the create revision and etcd's lease of a grant of this store."""
+    revision, _, lease = grant.token.partition(".")
+    return int(revision), int(lease)

@@ -1,0 +1,198 @@
+"""Asks the members of an etcd through its JSON gateway, with ``etcd3gw`` and a deadline over all of them (AR-6.1).
+
+The library knows one member, its timeout is one between two bytes, and it asks the system for names without any: so
+each request has a thread that can be left, and a connection of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from idkmesh.workloads.lease.store import LeaseStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+API_PATH: Final = "/v3/"
+"""Of etcd 3.4 and newer. Named, it is not asked for before each request."""
+
+MIN_LEASE_SECONDS: Final = 1
+
+MAX_OUT: Final = 4
+"""Requests to one member that may be out beyond their deadline. Then it is not asked until one has come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a member of etcd answers."""
+
+    protocol: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as a URL."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.protocol}://{host}:{self.port}"
+
+
+def endpoint_of(url: str) -> Endpoint:
+    """Return the endpoint that a URL names. Raises ``ValueError``, in one line, for anything but scheme, host, port."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 2379
+    except ValueError:
+        shown = "a URL with a user in it" if "@" in url else repr(url)
+        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} is no URL; write http://HOST:2379") from None
+    plain = parts.path in {"", "/"} and not parts.query and not parts.fragment and parts.username is None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
+        shown = repr(url) if "@" not in url else "a URL with a user in it"
+        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} must be http://HOST:PORT or https://HOST:PORT")
+    return Endpoint(parts.scheme, parts.hostname, port)
+
+
+class Members:
+    """The members of one etcd, the one that answered last first. Any thread may use it."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._lock = threading.Lock()
+        self._order = list(endpoints)
+        self._out = dict.fromkeys(endpoints, 0)
+
+    def order(self) -> list[Endpoint]:
+        """Return those that may be asked, the best first."""
+        with self._lock:
+            return [endpoint for endpoint in self._order if self._out[endpoint] < MAX_OUT]
+
+    def answered(self, endpoint: Endpoint) -> None:
+        """Ask this one first from now on."""
+        with self._lock:
+            self._order.remove(endpoint)
+            self._order.insert(0, endpoint)
+
+    def count(self, endpoint: Endpoint, change: int) -> None:
+        """Count the requests that are out."""
+        with self._lock:
+            self._out[endpoint] += change
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The requests of one call of the store, until one deadline (monotonic seconds)."""
+
+    members: Members
+    until: float
+
+    def grant(self, seconds: float) -> int:
+        """Return a new lease of etcd's of at least that many seconds."""
+        body = {"TTL": max(MIN_LEASE_SECONDS, math.ceil(seconds)), "ID": 0}
+        return number_of(member_of(self.ask("lease/grant", body), "ID", str))
+
+    def revoke(self, lease: int) -> None:
+        """End a lease of etcd's, with what is under it. One that cannot be ended ends by itself."""
+        try:
+            self.ask("lease/revoke", {"ID": lease})
+        except LeaseStoreError:
+            return
+
+    def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the first member says that answers. Raises :class:`LeaseStoreError` where none does in time."""
+        reasons = []
+        order = self.members.order()
+        for number, endpoint in enumerate(order):
+            left = self.until - time.monotonic()
+            if left <= 0:
+                break
+            try:
+                answer = _asked(self.members, endpoint, path, body, left / (len(order) - number))
+            except LeaseStoreError as error:
+                reasons.append(f"{endpoint}: {error}")
+                continue
+            self.members.answered(endpoint)
+            return answer
+        said = "; ".join(reasons) or "no time was left"
+        raise LeaseStoreError(f"etcd did not answer ({said}); look at its members")
+
+
+def _asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Ask one member, in a thread that can be left: the library's timeout is one between bytes, and none of names."""
+    came: list[dict[str, Any] | LeaseStoreError] = []
+    members.count(endpoint, 1)
+
+    def request() -> None:
+        try:
+            came.append(_posted(endpoint, path, body, seconds))
+        except LeaseStoreError as error:
+            came.append(error)
+        finally:
+            members.count(endpoint, -1)
+
+    thread = threading.Thread(target=request, name="lease-etcd", daemon=True)
+    _started(thread, lambda: members.count(endpoint, -1))
+    thread.join(seconds)
+    if not came:
+        raise LeaseStoreError("timeout")
+    if isinstance(came[0], LeaseStoreError):
+        raise came[0]
+    return came[0]
+
+
+def _started(thread: threading.Thread, otherwise: Callable[[], None]) -> None:
+    try:
+        thread.start()
+    except RuntimeError:  # that is how Python says it
+        otherwise()
+        raise LeaseStoreError("this machine is out of threads") from None
+
+
+def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    import requests  # noqa: PLC0415  etcd3gw brings it
+    from etcd3gw.client import Etcd3Client  # noqa: PLC0415  an extra
+    from etcd3gw.exceptions import Etcd3Exception  # noqa: PLC0415  the same
+
+    with requests.Session() as session:
+        session.trust_env = False  # no proxy and no password file of the user's stands between
+        client = Etcd3Client(
+            endpoint.host, endpoint.port, endpoint.protocol, timeout=seconds, api_path=API_PATH, session=session
+        )
+        try:
+            answer = client.post(client.get_url(path), json=dict(body))
+        except Etcd3Exception as error:
+            raise LeaseStoreError(_line_of(error)) from None
+        except (requests.RequestException, ValueError) as error:
+            raise LeaseStoreError(f"no answer of etcd: {type(error).__name__}") from None
+    if not isinstance(answer, dict):
+        raise LeaseStoreError("no answer of etcd")
+    return answer
+
+
+def _line_of(error: Exception) -> str:
+    """Return what went wrong in a few words. etcd's own are JSON, the library's name the object at its address."""
+    text = str(getattr(error, "detail_text", "") or "")
+    try:
+        said = json.loads(text)["error"]
+    except (KeyError, TypeError, ValueError):
+        said = "refused" if "refused" in text else "timeout" if "time" in text.lower() else type(error).__name__
+    return " ".join(str(said).split())[:200]
+
+
+def number_of(value: object) -> int:
+    """Return a number of 64 bits, which the gateway writes as text."""
+    try:
+        return int(str(value))
+    except ValueError:
+        raise LeaseStoreError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
+
+
+def member_of(answer: Mapping[str, Any], name: str, kind: type[Any]) -> Any:  # noqa: ANN401  of that kind
+    """Return a member of an answer, which has to be there and of this kind."""
+    value = answer.get(name)
+    if not isinstance(value, kind):
+        raise LeaseStoreError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
+    return value

@@ -1,0 +1,227 @@
+"""Where trackers and restarts outlive a supervisor (AR-4.5): a small SQLite file of one writer.
+
+Laws of this module:
+
+1. Each call opens the file, does one transaction and closes it: nothing is held that could go stale between two passes.
+2. It has a rollback journal and no write-ahead log: nobody reads while it is written, one file is easier to move and to
+   keep than three, and it holds on network file systems too.
+3. Only who has adopted the file last may save: a supervisor that was paused and has lost its lease writes over nothing.
+4. A damaged file is put aside and told, never deleted: what is lost with it is evidence, which comes again. The claims
+   of restarts are the lease store's.
+5. A file of another program or of a newer version is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import stat
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from idkmesh.events.connecting import connect, roll_back
+from idkmesh.events.errors import StoreError
+from idkmesh.events.place import BESIDE, CAREFULLY, absolute, beside, identity_of, make_folders
+from idkmesh.workloads.ages import Stamp, aged
+from idkmesh.workloads.tracker_rows import COLUMNS, kept_of_row, row_of_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from idkmesh.workloads.record import Kept, Record
+
+APPLICATION_ID: Final = int.from_bytes(b"idmT")
+"""In the header of each store's file; ``file`` shows it."""
+
+SCHEMA_VERSION: Final = 1
+
+_TABLES: Final = (
+    """
+    CREATE TABLE meta (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        owner TEXT NOT NULL,
+        boot_id TEXT,
+        boot REAL NOT NULL,
+        wall REAL NOT NULL
+    )""",
+    f"CREATE TABLE instance ({', '.join(COLUMNS.values())}, PRIMARY KEY (module, name))",
+)
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY: Final = 0xFF
+
+T = TypeVar("T")
+
+
+class TrackerStoreError(Exception):
+    """The store cannot be used. As text it is one line: what happened, where, what to do."""
+
+
+class _DamagedError(Exception):
+    pass
+
+
+class TrackerStore:
+    """The store at ``path``. ``note`` takes a line about what was put aside. Any thread may call any method.
+
+    A file that is not there is made with mode 0600, and its folders with 0700.
+    """
+
+    def __init__(self, path: Path, note: Callable[[str], None] = lambda _line: None) -> None:
+        with _told(path):
+            self.path = absolute(path)
+        self._note = note
+
+    def adopt(self, owner: str, now: Stamp) -> list[Kept]:
+        """Become the one who saves, and return what is kept, its ages by the clocks of ``now``.
+
+        Raises :class:`TrackerStoreError`.
+        """
+        return self._mended(now, lambda connection: _adopt(connection, owner, now))
+
+    def save(self, owner: str, records: Iterable[Record], now: Stamp) -> bool:
+        """Keep these records in place of all others, in one transaction that is on the disk when this returns.
+
+        False: somebody else has adopted the store, and nothing is changed. Raises :class:`TrackerStoreError`.
+        """
+        rows = [row_of_record(record) for record in records]
+        return self._mended(now, lambda connection: _save(connection, owner, rows, now))
+
+    def _mended(self, now: Stamp, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Do it, and where the file is damaged once more with a new one."""
+        with _told(self.path):
+            try:
+                return self._once(act)
+            except _DamagedError as found:
+                self._put_aside(now, str(found))
+            try:
+                return self._once(act)
+            except _DamagedError as found:
+                raise TrackerStoreError(f"the tracker store {self.path} is damaged again: {found}") from None
+
+    def _once(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        make_folders(self.path.parent)
+        _refuse_other_kinds(self.path)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CAREFULLY, 0o600))
+        try:
+            with contextlib.closing(connect(self.path, "rw")) as connection:
+                for setting in ("trusted_schema = OFF", "fullfsync = ON", "synchronous = EXTRA"):
+                    connection.execute(f"PRAGMA {setting}")
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    self._bring_up(connection)
+                    result = act(connection)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    roll_back(connection)
+                    raise
+                return result
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGED:
+                raise _DamagedError(str(error)) from None
+            raise
+
+    def _bring_up(self, connection: sqlite3.Connection) -> None:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if (application, version, tables) == (0, 0, 0):
+            for statement in _TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif application != APPLICATION_ID:
+            raise TrackerStoreError(f"{self.path} is another program's database and is left alone; name another place")
+        elif version > SCHEMA_VERSION:
+            raise TrackerStoreError(
+                f"the tracker store {self.path} has schema version {version}, this program knows {SCHEMA_VERSION} and "
+                "leaves it alone; use the newer idkmesh, or name another place"
+            )
+
+    def _put_aside(self, now: Stamp, reason: str) -> None:
+        """Rename a damaged store with its journal, if it shows that it was one."""
+        if not _shows_our_mark(self.path):
+            raise TrackerStoreError(f"{self.path} is no tracker store and is left alone; name another place")
+        name = f"{self.path.name}.damaged-{datetime.fromtimestamp(now.wall, UTC):%Y%m%dT%H%M%SZ}"
+        aside, number = self.path.with_name(name), 1
+        while identity_of(aside) is not None:
+            number += 1
+            aside = self.path.with_name(f"{name}-{number}")
+        for end in ("", *BESIDE):
+            with contextlib.suppress(FileNotFoundError):
+                beside(self.path, end).rename(beside(aside, end))
+        self._note(
+            f"the tracker store {self.path} is damaged: {reason}; it was put aside as {aside}, trackers begin anew"
+        )
+
+
+def _adopt(connection: sqlite3.Connection, owner: str, now: Stamp) -> list[Kept]:
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise _DamagedError(" ".join(str(found).split()))
+    meta = connection.execute("SELECT boot_id, boot, wall FROM meta").fetchone()
+    rows = connection.execute("SELECT * FROM instance").fetchall()  # in the order of COLUMNS, which makes the table
+    try:
+        kept = [kept_of_row(row) for row in rows]
+    except (ValueError, TypeError) as error:
+        raise _DamagedError(f"a row is none of this program's: {error}") from None
+    written = now if meta is None else Stamp(*meta)
+    _write_meta(connection, owner, written)
+    return [aged(each, written, now) for each in kept]
+
+
+def _save(connection: sqlite3.Connection, owner: str, rows: list[tuple[Any, ...]], now: Stamp) -> bool:
+    found = connection.execute("SELECT owner FROM meta").fetchone()
+    if found is not None and found[0] != owner:
+        return False
+    _write_meta(connection, owner, now)
+    connection.execute("DELETE FROM instance")
+    marks = ", ".join("?" for _ in COLUMNS)
+    connection.executemany(f"INSERT INTO instance VALUES ({marks})", rows)  # noqa: S608  question marks alone
+    return True
+
+
+def _write_meta(connection: sqlite3.Connection, owner: str, stamp: Stamp) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO meta (one, owner, boot_id, boot, wall) VALUES (1, ?, ?, ?, ?)",
+        (owner, stamp.boot_id, stamp.boot, stamp.wall),
+    )
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        raise TrackerStoreError(
+            f"the tracker store {path} is a link, has several names or is no file, and is refused; name the file itself"
+        )
+
+
+def _shows_our_mark(path: Path) -> bool:
+    """Say whether the header has the mark of a store (SQLite's file format, offset 68), or that of a database."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    return header.startswith(b"SQLite format 3\0") and header[68:72] == APPLICATION_ID.to_bytes(4)
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the system raise within into a :class:`TrackerStoreError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise TrackerStoreError(
+            f"the tracker store {path} cannot be used: {error}; look at its file system and at the rights of its files"
+        ) from None
+    except OSError as error:
+        raise TrackerStoreError(
+            f"the tracker store {path} cannot be used: {error.strerror or error}; make its folder and files writable"
+        ) from None
+    except StoreError:  # of what is shared with the event store: no root, or a forked child
+        raise TrackerStoreError(
+            f"the tracker store {path} cannot be opened in this process; start a program of its own, with a whole path"
+        ) from None

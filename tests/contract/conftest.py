@@ -1,0 +1,18 @@
+"""The worlds of the contract suite, one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.contract.worlds import WORLDS, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    with WORLDS[request.param](request) as made:
+        yield made

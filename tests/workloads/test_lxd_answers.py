@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from idkmesh.workloads.drivers.lxd import chosen
+from idkmesh.workloads.drivers.lxd_answers import (
+    LxdError,
+    LxdMissingError,
+    Operation,
+    instance_of,
+    instances_of,
+    is_mapped,
+    metadata_of,
+    operation_of,
+    shown,
+)
+from idkmesh.workloads.model import DesiredModule, InstanceState, ModuleKind
+from tests.workloads.recorded import metadata, recorded, response
+
+IDENTIFIER = "f2b0c6a4-0b3e-4f0e-9d7e-0d5a3c1f7a11"
+
+
+def operation(name: str) -> Operation:
+    return operation_of(metadata_of(recorded(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "error"),
+    [
+        ("exit0.2-wait", 0, ""),
+        ("exit3.2-wait", 3, ""),
+        ("exit126.2-wait", 126, "Command not executable"),
+        ("exit127.2-wait", 127, "Command not found"),
+        ("exit255.2-wait", 255, ""),
+        ("killed-by-signal.2-wait", 137, ""),
+        ("empty-command.2-wait", None, "Failed to retrieve PID of executing child process"),
+    ],
+)
+def test_the_end_of_a_command(name: str, code: int | None, error: str) -> None:
+    """AR-3.3, AR-8.3: the exit status is the inner one, and 126 and 127 come as failures with it."""
+    ended = operation(name)
+    assert (ended.running, ended.code, ended.error) == (False, code, error)
+
+
+def test_a_wait_that_times_out_is_no_success() -> None:
+    """AR-8.3: the response says 200, the operation inside it says 103."""
+    going = operation("still-running.2-wait")
+    assert (going.running, going.succeeded, going.code) == (True, False, None)
+
+
+def test_the_websockets_of_a_command() -> None:
+    """AR-8.3: an exec that began names its operation and the secrets of its four websockets."""
+    began = operation("websocket-delete.1-exec")
+    assert began.path == "/1.0/operations/b0553ea9-2fab-447e-b0ef-ee889bc83e5d"
+    assert sorted(began.secrets) == ["0", "1", "2", "control"]
+    assert began.secrets["0"].startswith("3dffabda")
+
+
+@pytest.mark.parametrize(
+    ("name", "succeeded", "word"),
+    [
+        ("restart.2-wait", True, ""),
+        ("restart-graceful-timeout.2-wait", False, "Failed shutting down"),
+        ("restart-stopped.2-wait", False, "already stopped"),
+    ],
+)
+def test_the_end_of_a_restart(name: str, succeeded: bool, word: str) -> None:
+    """AR-5.6: a restart that failed is answered with 200, and says so inside."""
+    ended = operation(name)
+    assert ended.succeeded is succeeded
+    assert word in ended.error
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "word"),
+    [
+        ("stopped-instance.1-exec", LxdError, "Instance is not running"),
+        ("exec-frozen.1-exec", LxdError, "Instance is frozen"),
+        ("unknown-instance.1-exec", LxdMissingError, "Instance not found"),
+        ("still-running.10-wait-6s-after-end", LxdMissingError, "Operation not found"),
+        ("exec-while-daemon-shutting-down", LxdError, "LXD is shutting down"),
+        ("bad-user-type", LxdError, "cannot unmarshal"),
+    ],
+)
+def test_refusals(name: str, kind: type[LxdError], word: str) -> None:
+    """AR-8.4: a refusal is told in the daemon's words; what is not there (404) is told apart."""
+    with pytest.raises(LxdError, match=word) as told:
+        metadata_of(recorded(name))
+    assert type(told.value) is kind
+
+
+def test_a_listing() -> None:
+    """AR-8.2: state, identity, address, and the configuration with the profiles' part, of a whole listing."""
+    found = instances_of(metadata_of(recorded("listing-recursion2")))
+    assert {name: each.state for name, each in found.items()} == {
+        "web-1": InstanceState.RUNNING,
+        "web-2": InstanceState.FROZEN,
+        "web-3": InstanceState.STOPPED,
+    }
+    assert found["web-1"].config["user.idkmesh.module"] == "web"
+    assert found["web-1"].identity.endswith("@2026-11-30T04:23:18.897109315Z")
+    assert len({each.identity for each in found.values()}) == 3
+    assert (found["web-1"].address or "").endswith(".10")
+    assert (found["web-3"].address, found["web-3"].location) == (None, None)
+
+
+def test_choosing() -> None:
+    """AR-2.2, AR-3.1: by name in the file's order, by selector in the alphabet's; ours is what says so."""
+    found = instances_of(metadata("listing-recursion2"))
+
+    def told(**fields: Any) -> list[tuple[str, InstanceState, bool]]:
+        module = DesiredModule(name="web", kind=ModuleKind.STATELESS, driver="lxd", **fields)
+        return [(each.name, each.state, each.owned) for each in chosen(module, found, {})]
+
+    assert told(instances=("web-3", "none", "web-1")) == [
+        ("web-3", InstanceState.STOPPED, False),
+        ("none", InstanceState.GONE, False),
+        ("web-1", InstanceState.RUNNING, True),
+    ]
+    assert told(selector={"image.os": "busybox"}) == [
+        ("web-1", InstanceState.RUNNING, True),
+        ("web-2", InstanceState.FROZEN, True),
+        ("web-3", InstanceState.STOPPED, False),
+    ]
+    assert told(selector={"user.idkmesh.module": "none"}) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (103, InstanceState.RUNNING),
+        (113, InstanceState.RUNNING),
+        (102, InstanceState.STOPPED),
+        (106, InstanceState.STOPPED),
+        (107, InstanceState.STOPPED),
+        (109, InstanceState.FROZEN),
+        (110, InstanceState.FROZEN),
+        (112, InstanceState.UNREACHABLE),
+        (400, InstanceState.UNREACHABLE),
+        ("Running", InstanceState.UNREACHABLE),
+        (None, InstanceState.UNREACHABLE),
+        (True, InstanceState.UNREACHABLE),
+    ],
+)
+def test_states(code: object, state: InstanceState) -> None:
+    """AR-8.2: every status code of the documented list has its state; what is not in it says nothing is known."""
+    assert instance_of({**metadata("instance-get"), "status_code": code}).state is state
+
+
+def test_a_member_of_a_cluster() -> None:
+    """AR-8.2: the location is the cluster member, and none where there is no cluster."""
+    assert instance_of({**metadata("instance-get"), "location": "member-2"}).location == "member-2"
+    assert instance_of(metadata("instance-get")).location is None
+
+
+def test_an_identity() -> None:
+    """AR-4.4: made anew or started anew is another life; an instance without an identifier has its making for one."""
+    seen = metadata("instance-get")
+    again = {**seen, "last_used_at": "2026-11-29T20:00:00Z"}
+    anew = {**seen, "config": {**seen["config"], "volatile.uuid": "7d0f2a4e-3bd1-4a6c-8a35-94b0a6b0a111"}}
+    old = {**seen, "config": {}}
+    identities = [instance_of(each).identity for each in (seen, again, anew, old)]
+    assert len(set(identities)) == 4
+    assert identities[3].startswith(seen["created_at"])
+
+
+def nic(address: str, hardware: str = "", *, scope: str = "global", kind: str = "broadcast") -> dict[str, Any]:
+    return {"type": kind, "hwaddr": hardware, "addresses": [{"family": "any", "address": address, "scope": scope}]}
+
+
+@pytest.mark.parametrize(
+    ("network", "address"),
+    [
+        (None, None),
+        ({}, None),
+        ({"eth0": None, "eth1": {"addresses": None}}, None),
+        ({"lo": nic("127.0.0.1", kind="loopback")}, None),
+        ({"eth0": nic("fe80::1", scope="link")}, None),
+        ({"eth0": nic("not an address")}, None),
+        ({"eth0": nic("10.0.0.5")}, "10.0.0.5"),
+        ({"eth1": nic("10.0.0.6"), "eth0": nic("10.0.0.5")}, "10.0.0.5"),
+        ({"docker0": nic("172.17.0.1"), "eth0": nic("10.0.0.5", "00:16:3e:00:00:01")}, "10.0.0.5"),
+        ({"docker0": nic("172.17.0.1"), "eth0": nic("fd00::5", "00:16:3e:00:00:01")}, "fd00::5"),
+        ({"eth0": nic("fd00::5"), "eth1": nic("10.0.0.6")}, "10.0.0.6"),
+    ],
+)
+def test_addresses(network: object, address: str | None) -> None:
+    """AR-3.5: of the instance's own devices first, IPv4 first, by name; no loopback, no link's, no noise."""
+    config = {"volatile.eth0.hwaddr": "00:16:3e:00:00:01"}
+    described = {"name": "web-1", "status_code": 103, "config": config, "state": {"network": network}}
+    assert instance_of(described).address == address
+
+
+BOTH = '[{"Isuid":true,"Isgid":true,"Hostid":100000,"Nsid":0,"Maprange":65536}]'
+SPLIT = (
+    '[{"Isuid":true,"Isgid":false,"Hostid":1,"Nsid":0,"Maprange":70000},'
+    '{"Isuid":false,"Isgid":true,"Hostid":1,"Nsid":0,"Maprange":1000}]'
+)
+
+
+@pytest.mark.parametrize(
+    ("idmap", "number", "mapped"),
+    [
+        (BOTH, 65_534, True),
+        (BOTH, 65_535, True),
+        (BOTH, 65_536, False),
+        (SPLIT, 999, True),
+        (SPLIT, 1000, False),
+        ("[]", 4_000_000_000, True),
+        (None, 65_534, True),
+    ],
+)
+def test_maps_of_users(idmap: str | None, number: int, mapped: bool) -> None:
+    """AR-3.3: user and group both have to be in the map; without one every number is the instance's own."""
+    assert is_mapped({} if idmap is None else {"volatile.idmap.current": idmap}, number) is mapped
+
+
+def test_a_recorded_map() -> None:
+    """AR-3.3: the map of a real instance has nobody, and not the number beyond it."""
+    config = instance_of(metadata("instance-get")).config
+    assert [is_mapped(config, number) for number in (0, 65_534, 10_000_000, 10_000_001)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "idmap", ["{", "{}x", '[{"Isuid":true}]', '["x"]', "7", '[{"Isuid":true,"Isgid":true,"Nsid":""}]']
+)
+def test_a_map_that_is_none(idmap: str) -> None:
+    """AR-3.3: where the map cannot be read nothing is run."""
+    with pytest.raises(LxdError, match="map of users"):
+        is_mapped({"volatile.idmap.current": idmap}, 0)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\r\n",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}",
+        response(200, b""),
+        response(200, b"[]"),
+        response(200, b"\xff\xfe"),
+        response(200, b"[" * 100_000),
+        response(502, b"<html>Bad Gateway</html>"),
+        response(500, {"type": "error", "error": None}),
+        response(200, {"type": "error", "error": "no\nway\x1b[31m"}),
+    ],
+)
+def test_answers_that_are_none(raw: bytes) -> None:
+    """AR-8.4: whatever comes is one line of an error, fit to be shown."""
+    with pytest.raises(LxdError) as told:
+        metadata_of(raw)
+    assert str(told.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"id": None}, {"id": "../instances/x"}, {"id": ""}, {"id": "é"}, {"status_code": "200"}, {"status_code": True}],
+)
+def test_operations_that_are_none(changes: dict[str, object]) -> None:
+    """AR-8.4: an operation whose identifier would lead elsewhere, or without a status, is refused."""
+    with pytest.raises(LxdError):
+        operation_of({"id": IDENTIFIER, "status_code": 200, **changes})
+
+
+@pytest.mark.parametrize("code", [-1, 256, "0", True, 0.0, None, [0]])
+def test_an_exit_status_that_is_none(code: object) -> None:
+    """AR-8.3: what no process returns is no exit status: above all nothing passes by it."""
+    assert operation_of({"id": IDENTIFIER, "status_code": 200, "metadata": {"return": code}}).code is None
+
+
+def test_a_secret_that_would_lead_elsewhere() -> None:
+    """AR-8.4: a secret is part of a request's target, so it is what one looks like, or not there."""
+    fds = {"0": "abc", "1": "a b", "2": "a\r\nHost: x", "control": 7}
+    assert dict(operation_of({"id": IDENTIFIER, "status_code": 103, "metadata": {"fds": fds}}).secrets) == {"0": "abc"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.sampled_from([*metadata("instance-get"), "state"]), json_values, json_values)
+def test_hostile_instances(field: str, value: object, network: object) -> None:
+    """AR-8.4: whatever a field holds, an instance is read or refused, and nothing else is raised."""
+    described = {**metadata("instance-get"), "state": {"network": network}, field: value}
+    try:
+        found = instance_of(json.loads(json.dumps(described)))
+    except LxdError:
+        return
+    assert isinstance(found.identity, str)
+
+
+@given(st.text(max_size=400))
+def test_texts_of_the_daemon(text: str) -> None:
+    """Rule: what the daemon says is printable, one line, and not long before anybody is shown it."""
+    assert shown(text).isprintable()
+    assert len(shown(text)) <= 200

@@ -1,0 +1,301 @@
+"""The driver of LXD against daemons that misbehave as a real one does not when it is asked to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from idkmesh.workloads.acting import RESTART_SECONDS
+from idkmesh.workloads.drivers import lxd, lxd_exec, lxd_link
+from idkmesh.workloads.drivers.driver import DriverError
+from idkmesh.workloads.drivers.lxd import LxdDriver
+from idkmesh.workloads.drivers.lxd_answers import LxdError, instance_of
+from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
+from idkmesh.workloads.model import DesiredModule, Instance, InstanceState, LxdPlatform, ModuleKind, Readiness, RunEnd
+from idkmesh.workloads.survey import LIST_SECONDS
+from tests.workloads.recorded import metadata, recorded, response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")
+
+MODULE = DesiredModule(name="web", kind=ModuleKind.STATELESS, driver="lxd", instances=("c1",))
+ANSWER = response(200, {"type": "sync", "metadata": []})
+
+
+class FakeDaemon:
+    """Answers each connection by what stands under its target's first part that fits, and hangs up."""
+
+    def __init__(self, path: str, answers: dict[str, Callable[[socket.socket], None]]) -> None:
+        self.asked: list[str] = []
+        self._answers = answers
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen(16)
+        self._serve(self._accept)
+
+    def _serve(self, function: Callable[[], None]) -> None:
+        thread = threading.Thread(target=function)
+        thread.start()
+        self._threads.append(thread)
+
+    def _accept(self) -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                connection, _ = self._listener.accept()
+                if not self._ended.is_set():
+                    self._serve(lambda connection=connection: self._answer(connection))  # type: ignore[misc]
+                    continue
+                connection.close()
+            return
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            line = connection.recv(65536).split(b"\r\n")[0].decode()
+            self.asked.append(line)
+            for part, answer in self._answers.items():
+                if part in line:
+                    answer(connection)
+                    return
+
+    def close(self) -> None:
+        self._ended.set()
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as knock:
+            knock.connect(self._listener.getsockname())
+        for thread in self._threads:
+            thread.join(10)
+        self._listener.close()
+
+
+def says(data: bytes) -> Callable[[socket.socket], None]:
+    return lambda connection: connection.sendall(data)
+
+
+def hangs(connection: socket.socket) -> None:
+    """Say nothing until the other side hangs up."""
+    connection.recv(1)
+
+
+def trickles(data: bytes) -> Callable[[socket.socket], None]:
+    def send(connection: socket.socket) -> None:
+        for byte in data:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.05)
+
+    return send
+
+
+@pytest.fixture
+def path() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield str(Path(folder) / "s")
+
+
+@contextlib.contextmanager
+def daemon(path: str, **answers: Callable[[socket.socket], None]) -> Iterator[FakeDaemon]:
+    made = FakeDaemon(path, {part.replace("__", "/"): answer for part, answer in answers.items()})
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def driver(path: str) -> LxdDriver:
+    return LxdDriver(LxdPlatform(socket=path))
+
+
+def the_instance() -> Instance:
+    described = instance_of(metadata("instance-get"))
+    return Instance(module="web", name="c1", state=InstanceState.RUNNING, identity=described.identity)
+
+
+def ours() -> bytes:
+    found = metadata("instance-get")
+    found["expanded_config"]["user.idkmesh.module"] = "web"
+    return response(200, {"type": "sync", "metadata": found})
+
+
+def test_an_answer_that_trickles_has_an_end(path: str) -> None:
+    """AR-8.4: progress extends no deadline: a byte now and then does not keep a request."""
+    with daemon(path, instances=trickles(ANSWER)):
+        began = time.monotonic()
+        with pytest.raises(LxdError, match="timeout"):
+            LxdLink(LxdPlatform(socket=path)).ask("GET", "/1.0/instances", seconds_from_now(0.3))
+        assert time.monotonic() - began >= 0.3
+
+
+def test_an_endless_answer(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.4: an answer has a bound, and nothing is kept beyond it."""
+    monkeypatch.setattr(lxd_link, "MAX_ANSWER_BYTES", 1024 * 1024)
+
+    def endless(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    with daemon(path, instances=endless), pytest.raises(LxdError, match="over 1 MiB"):
+        LxdLink(LxdPlatform(socket=path)).ask("GET", "/1.0/instances", seconds_from_now(30))
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\0" * 100, response(200, {"type": "sync", "metadata": {}}), response(503, {})]
+)
+def test_a_listing_that_is_none(path: str, answer: bytes) -> None:
+    """AR-8.4: a platform that does not answer is an error of one line that says where, and what to do."""
+    with daemon(path, instances=says(answer)), pytest.raises(DriverError) as told:
+        driver(path).instances([MODULE])
+    assert str(told.value).startswith(f"lxd at {path}, project default: ")
+    assert "; " in str(told.value)
+    assert str(told.value).isprintable()
+
+
+def test_what_is_asked_names_the_project(path: str) -> None:
+    """AR-8.2: the project is part of each request, whatever its name."""
+    with daemon(path, instances=says(ANSWER)) as fake:
+        LxdDriver(LxdPlatform(socket=path, project="a b&c")).instances([MODULE])
+    assert fake.asked == ["GET /1.0/instances?project=a%20b%26c&recursion=2 HTTP/1.1"]
+
+
+@pytest.mark.parametrize("missing", ["{path}", "/nowhere/socket", "/" + "x" * 300, "a\0b"])
+def test_no_socket(path: str, missing: str) -> None:
+    """AR-8.4: without a daemon a command could not run, whatever is wrong with the path."""
+    ended = driver(missing.format(path=path)).run(the_instance(), Readiness(("true",)), 65534)
+    assert ended.end is RunEnd.COULD_NOT_RUN
+    assert ended.reason.isprintable()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        recorded("exec-while-daemon-shutting-down"),
+        recorded("stopped-instance.1-exec"),
+        recorded("exec-frozen.1-exec"),
+        recorded("unknown-instance.1-exec"),
+        response(202, {"type": "async", "metadata": {"id": "x", "status_code": 103, "metadata": {"fds": {"0": "a"}}}}),
+        response(202, {"type": "async", "metadata": None}),
+        b"",
+    ],
+)
+def test_an_exec_that_does_not_begin(path: str, answer: bytes) -> None:
+    """AR-3.3, AR-8.4: stopped or frozen between the look and the command, gone, a 503, half an answer: no failure."""
+    with daemon(path, exec=says(answer), instances=says(ours())):
+        assert driver(path).run(the_instance(), Readiness(("true",)), 65534).end is RunEnd.COULD_NOT_RUN
+
+
+def test_a_websocket_that_is_refused(path: str) -> None:
+    """AR-8.4: a command whose streams cannot be connected has not started."""
+    began = recorded("websocket-delete.1-exec")
+    refused = response(403, {"type": "error", "error": "no"})
+    with daemon(path, websocket=says(refused), exec=says(began), wait=lambda _: None, instances=says(ours())) as fake:
+        ended = driver(path).run(the_instance(), Readiness(("true",)), 65534)
+    assert (ended.end, "control" in ended.reason) == (RunEnd.COULD_NOT_RUN, True)
+    assert next(line for line in fake.asked if "websocket" in line).count("secret=07e3c53f") == 1
+
+
+def test_a_daemon_that_hangs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.4: each look at an instance has its own end."""
+    monkeypatch.setattr(lxd, "LOOK_SECONDS", 0.2)
+    with daemon(path, instances=hangs):
+        ended = driver(path).run(the_instance(), Readiness(("true",), 15), 65534)
+    assert (ended.end, ended.reason) == (RunEnd.COULD_NOT_RUN, "timeout")
+
+
+def test_an_exec_that_hangs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.4: what comes before a command's start has an end that is not the command's."""
+    monkeypatch.setattr(lxd_exec, "START_SECONDS", 0.2)
+    with daemon(path, exec=hangs, instances=says(ours())):
+        ended = driver(path).run(the_instance(), Readiness(("true",), 15), 65534)
+    assert (ended.end, ended.reason) == (RunEnd.COULD_NOT_RUN, "timeout")
+
+
+def test_a_restart_whose_end_is_lost(path: str) -> None:
+    """AR-5.6: a restart of which nobody knows what came says so: it may have happened."""
+    began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
+    with daemon(path, wait=says(b""), state=says(began), instances=says(ours())), pytest.raises(DriverError) as told:
+        driver(path).restart(the_instance())
+    assert "not known" in str(told.value)
+
+
+def test_an_instance_that_stops_late_is_started(path: str) -> None:
+    """AR-5.6: one that ends its clean stop just after its 10 s would stay down: it is started."""
+    state = metadata("instance-get") | {"status_code": 102}
+    answers = iter([ours(), response(200, {"type": "sync", "metadata": state})])
+    waits = iter([recorded("restart-graceful-timeout.2-wait"), recorded("restart.2-wait")])
+    began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
+    with daemon(
+        path,
+        wait=lambda connection: connection.sendall(next(waits)),
+        state=says(began),
+        instances=lambda connection: connection.sendall(next(answers)),
+    ) as fake:
+        driver(path).restart(the_instance())
+    assert [line.split()[0] for line in fake.asked] == ["GET", "PUT", "GET", "GET", "PUT", "GET"]
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.2: the error says what to install; nothing else of the driver needs the package."""
+    monkeypatch.setitem(sys.modules, "websockets", None)
+    monkeypatch.delitem(sys.modules, "websockets.client", raising=False)
+    with pytest.raises(DriverError, match=r"pip install idkmesh\[lxd\]"):
+        LxdDriver(LxdPlatform(socket="/nowhere"))
+
+
+@pytest.mark.parametrize("url", [None, "", "http://host:8443", "https://", "https://host:99999", "host:8443"])
+def test_no_place(url: str | None) -> None:
+    """AR-8.2: a platform without a socket has an HTTPS URL, or says what one looks like."""
+    with pytest.raises(DriverError, match="https://HOST:8443"):
+        LxdDriver(LxdPlatform(url=url))
+
+
+def test_one_that_was_started_anew_is_not_forced(path: str) -> None:
+    """AR-5.6: where a clean restart fails because somebody else has restarted the instance, it is left alone."""
+    anew = json.loads(ours().partition(b"\r\n\r\n")[2])
+    anew["metadata"]["last_used_at"] = "2031-01-01T00:00:00Z"
+    answers = iter([ours(), response(200, anew)])
+    began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
+    with (
+        daemon(
+            path,
+            wait=says(recorded("restart-graceful-timeout.2-wait")),
+            state=says(began),
+            instances=lambda connection: connection.sendall(next(answers)),
+        ) as fake,
+        pytest.raises(DriverError, match="started anew"),
+    ):
+        driver(path).restart(the_instance())
+    assert [line.split()[0] for line in fake.asked].count("PUT") == 1
+
+
+def test_a_restart_has_an_end(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.4: a restart ends before a supervisor gives it up, however many steps it takes."""
+    assert lxd.RESTART_SECONDS < RESTART_SECONDS
+    monkeypatch.setattr(lxd, "RESTART_SECONDS", 0.3)
+    began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
+    with daemon(path, wait=hangs, state=says(began), instances=says(ours())), pytest.raises(DriverError) as told:
+        driver(path).restart(the_instance())
+    assert "not known: timeout" in str(told.value)
+
+
+def test_balancers_that_hang_cost_no_listing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.2, AR-8.4: they are asked within the time of the listing, which is told without them."""
+    assert lxd.LIST_SECONDS < LIST_SECONDS
+    monkeypatch.setattr(lxd, "LIST_SECONDS", 0.5)
+    found = response(200, {"type": "sync", "metadata": [json.loads(ours().partition(b"\r\n\r\n")[2])["metadata"]]})
+    began = time.monotonic()
+    with daemon(path, **{"1.0/instances": says(found), "1.0?": hangs}):
+        (instance,) = driver(path).instances([replace(MODULE, port=80)])
+        took = time.monotonic() - began
+    assert instance.state is InstanceState.RUNNING
+    assert took < 10
