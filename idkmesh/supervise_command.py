@@ -20,10 +20,10 @@ from idkmesh.control_tower.probes import ProbeState
 from idkmesh.events.envelope import Event
 from idkmesh.events.errors import StoreError
 from idkmesh.events.recorder import EventRecorder
-from idkmesh.health.notify import Notifier
 from idkmesh.health.readiness import Readiness
 from idkmesh.health.self_watch import nothing_but_itself
 from idkmesh.health.service import HealthService
+from idkmesh.httpd.notify import Notifier
 from idkmesh.service_runtime import LineLog, ServiceIdentity, ServiceLimits
 from idkmesh.serving import STOP_SECONDS, probes_served
 from idkmesh.workloads.ages import system_stamp
@@ -127,7 +127,7 @@ def supervise(supervised: Supervised, settings: Settings, signals: ShutdownSigna
             raise CommandError(str(error)) from None
         stack.callback(workloads.stop, PASS_SECONDS)
         stack.enter_context(probes_served(settings.probe_address, *_probes(health, workloads, recorder)))
-        notifier = Notifier.from_environ(os.environ)
+        notifier = Notifier.from_environ(os.environ, log=log.write)
         stack.callback(notifier.stopping, "ending what runs")  # the first that is done at the end
         _announce(supervised, recorder.path)
         health.start()

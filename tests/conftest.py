@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -20,7 +22,7 @@ hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from xdist.remote import Producer
 
@@ -67,3 +69,23 @@ def no_thread_outlives_the_suite() -> Iterator[None]:
         thread.join(max(0.0, deadline - time.monotonic()))
     left = sorted(thread.name for thread in set(threading.enumerate()) - before)
     assert not left, f"threads left behind: {left}"
+
+
+def children_of_this_process(state: str) -> set[int]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            now, parent = path.read_text(encoding="utf-8").rpartition(")")[2].split()[:2]
+            if int(parent) == os.getpid() and now.startswith(state):
+                found.add(int(path.parent.name))
+    return found
+
+
+@pytest.fixture
+def children() -> Callable[..., list[int]]:
+    """Return what gives the processes that this one has started since, in that state if one is given.
+
+    Those that were there before are not the test's: the browser's driver lives as long as the files that use it.
+    """
+    before = children_of_this_process("")
+    return lambda state="": sorted(children_of_this_process(state) - before)

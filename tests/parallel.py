@@ -14,6 +14,8 @@ ROWS: Final = (
     # Two browsers: with one, these files alone would take as long as all others in two processes.
     ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py"),
     ("tests/ui/",),
+    # One LXD at a time: its daemon, its bridge and its images are the machine's.
+    ("tests/functional/test_lxd.py", "tests/functional/test_lxd_supervise.py", "tests/contract/"),
     ("tests/test_cli.py",),
     ("tests/test_bench.py",),
     ("tests/test_console.py",),

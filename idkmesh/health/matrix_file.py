@@ -5,7 +5,6 @@ Three steps, each over the file once: YAML to nodes, nodes to values by the tabl
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from idkmesh.health.yaml_nodes import Node
 
-__all__ = ["MAX_FILE_BYTES", "Finding", "MatrixError", "Rule", "load_matrix", "read_matrix", "reread_matrix"]
+__all__ = ["MAX_FILE_BYTES", "Finding", "MatrixError", "Rule", "load_matrix", "read_matrix"]
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 """A thousand dependencies take a quarter of it."""
@@ -40,26 +39,17 @@ _BRACKETS: Final = re.compile(r"(?:[A-Za-z]+://)?\[([^\]]*)\]")
 """An IPv6 address at the beginning of a target, or where the host of a URL stands."""
 
 
-def read_matrix(path: Path | str) -> ProbeMatrix:
-    """Read a file. Raises :class:`MatrixError`, also where it cannot be read, is over 1 MiB or is not UTF-8."""
+def read_matrix(path: Path | str, *, again: bool = False) -> ProbeMatrix:
+    """Read a file. Raises :class:`MatrixError`, also where it cannot be read, is over 1 MiB or is not UTF-8.
+
+    ``again`` says that it was read before: then a FIFO is refused.
+    """
     findings = Findings(str(path))
-    text = read_text(path, MAX_FILE_BYTES, "name a probe matrix; a thousand dependencies take less", findings)
+    too_large = "name a probe matrix; a thousand dependencies take less"
+    text = read_text(path, MAX_FILE_BYTES, too_large, findings, again=again)
     if text is None:
         raise findings.error()
     return load_matrix(text, str(path))
-
-
-def reread_matrix(path: Path | str) -> ProbeMatrix:
-    """Read a file that was read before. Raises as :func:`read_matrix` does, also where it is a FIFO.
-
-    To open one waits for a writer. Where none comes, no later request to read the file would be heard.
-    """
-    with contextlib.suppress(OSError):  # the reading tells
-        if Path(path).is_fifo():
-            findings = Findings(str(path))
-            findings.add(BEGINNING, Rule.UNREADABLE, "is a FIFO, which is read once", "put a file in its place")
-            raise findings.error()
-    return read_matrix(path)
 
 
 def load_matrix(text: str, source: str) -> ProbeMatrix:

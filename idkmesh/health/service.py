@@ -149,10 +149,10 @@ class HealthService:
 
         Reads a file: not for a front.
         """
-        from idkmesh.health.matrix_file import reread_matrix  # noqa: PLC0415  a start without a matrix needs no YAML
+        from idkmesh.health.matrix_file import read_matrix  # noqa: PLC0415  a start without a matrix needs no YAML
 
         try:
-            self.reload(reread_matrix(path))
+            self.reload(read_matrix(path, again=True))
         except MatrixError as error:
             first = error.findings[0]
             facts = {

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from idkmesh.health.findings import Findings
 
 
-def read_text(path: Path | str, bound: int, too_large: str, findings: Findings) -> str | None:
+def read_text(path: Path | str, bound: int, too_large: str, findings: Findings, *, again: bool = False) -> str | None:
     """Return what a file says, or None where it cannot be read, is over ``bound`` bytes or is not UTF-8.
 
     Then ``findings`` says which. ``too_large`` is what to do about a file that is larger. A device without end is read
-    up to the bound.
+    up to the bound. ``again`` says that it was read before, and a FIFO is refused: to open one waits for a writer, and
+    where none comes no later request to read the file would be heard.
     """
     try:
+        if again and Path(path).is_fifo():
+            findings.add(BEGINNING, Rule.UNREADABLE, "is a FIFO, which is read once", "put a file in its place")
+            return None
         with Path(path).open("rb") as file:
             data = file.read(bound + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

@@ -44,10 +44,14 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 """A thousand modules of two instances take a fifth of it."""
 
 
-def read_declaration(path: Path | str) -> Declaration:
-    """Read a file. Raises :class:`DeclarationError`, also where it cannot be read, is over 1 MiB or is not UTF-8."""
+def read_declaration(path: Path | str, *, again: bool = False) -> Declaration:
+    """Read a file. Raises :class:`DeclarationError`, also where it cannot be read, is over 1 MiB or is not UTF-8.
+
+    ``again`` says that it was read before: then a FIFO is refused.
+    """
     findings = Findings(str(path))
-    text = read_text(path, MAX_FILE_BYTES, "name a declaration of modules; a thousand take less", findings)
+    too_large = "name a declaration of modules; a thousand take less"
+    text = read_text(path, MAX_FILE_BYTES, too_large, findings, again=again)
     if text is None:
         raise DeclarationError(tuple(named(findings.all(), None)))
     return load_declaration(text, str(path))

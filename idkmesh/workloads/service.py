@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from idkmesh.health.changes import Change
-from idkmesh.health.runner import log_line
+from idkmesh.service_runtime import log_line
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.changes import MODULES_REFUSED
 from idkmesh.workloads.parts import (
@@ -158,7 +158,7 @@ class WorkloadService:
         from idkmesh.workloads.declaration import DeclarationError, read_declaration  # noqa: PLC0415  YAML
 
         try:
-            self.reload(read_declaration(path))
+            self.reload(read_declaration(path, again=True))
         except DeclarationError as error:
             first = error.findings[0]
             facts = {

@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.runner import log_line
+from idkmesh.service_runtime import log_line
 from idkmesh.workloads.acting import RESTART_SECONDS, Restarter
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.calls import Calls

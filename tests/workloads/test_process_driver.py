@@ -20,11 +20,11 @@ from idkmesh.workloads.drivers.process import ProcessDriver
 from idkmesh.workloads.drivers.process_crew import next_delay
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS
 from idkmesh.workloads.model import DEFAULT_PROBE_UID, InstanceState, Run, RunEnd
-from tests.health.probe_support import children, descriptors
+from tests.health.probe_support import descriptors
 from tests.workloads.process_support import STUBBORN, alive, command, module, one, pid_of, waited, with_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
@@ -171,7 +171,9 @@ def _is_sleep(pid: int) -> bool:
     return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep\0")
 
 
-def test_nothing_is_left(driver: ProcessDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left(
+    driver: ProcessDriver, monkeypatch: pytest.MonkeyPatch, children: Callable[..., list[int]]
+) -> None:
     """EXEC-04: after runs of all kinds and ends there is no zombie, no process and no descriptor more than before."""
     monkeypatch.setenv("PROCESS_TEST", word := f"{time.monotonic_ns()}")
     instance = one(driver, module())
@@ -260,14 +262,13 @@ def test_what_cannot_be_started() -> None:
     assert any("/no/such/folder cannot be entered" in line for line in lines)
 
 
-def test_close(driver: ProcessDriver) -> None:
+def test_close(driver: ProcessDriver, children: Callable[..., list[int]]) -> None:
     """AR-8.5: all of them end with the driver, which then does nothing more."""
-    before = set(children())
     found = driver.instances([module(replicas=4)])
     driver.close()
     driver.close()
     assert not any(alive(pid_of(instance)) for instance in found)
-    assert set(children()) <= before
+    assert children() == []
     assert driver.run(found[0], command("true"), DEFAULT_PROBE_UID).end is RunEnd.COULD_NOT_RUN
     with pytest.raises(DriverError, match="closed"):
         driver.instances([module()])
@@ -302,27 +303,27 @@ def test_the_supervisor_is_killed() -> None:
                     os.kill(pid, signal.SIGKILL)
 
 
-def guards() -> list[int]:
-    """Return the guards that this process has started and that have not ended."""
-    found = [pid for pid in children() if alive(pid)]
+def guards(children: list[int]) -> list[int]:
+    """Return the guards among processes that have not ended."""
+    found = [pid for pid in children if alive(pid)]
     return [pid for pid in found if b"process_guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def test_the_guard_is_killed(driver: ProcessDriver) -> None:
+def test_the_guard_is_killed(driver: ProcessDriver, children: Callable[..., list[int]]) -> None:
     """AR-8.5: a guard that was killed is started again with the next process, and ends with the driver."""
     driver.instances([module()])
-    (guard,) = guards()
+    (guard,) = guards(children())
     os.kill(guard, signal.SIGKILL)
     assert waited(lambda: not alive(guard), 30)
     driver.instances([module(replicas=2)])
-    (another,) = guards()
+    (another,) = guards(children())
     assert another != guard
     driver.close()
-    assert guards() == []
+    assert guards(children()) == []
     assert children("Z") == []
 
 
-def test_a_guard_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, children: Callable[..., list[int]]) -> None:
     """AR-8.5: it is told once, what runs is looked after all the same, and a guard is tried again with the next one."""
     lines: list[str] = []
     made = ProcessDriver(log=lambda line, level: lines.append(line))
@@ -333,7 +334,7 @@ def test_a_guard_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None
             assert [instance.state for instance in found] == [InstanceState.RUNNING] * 2
         made.restart(found[0])
         assert one(made, module()).state is InstanceState.RUNNING
-        assert len(guards()) == 1
+        assert len(guards(children())) == 1
     finally:
         made.close()
     assert not any(alive(pid_of(instance)) for instance in found)

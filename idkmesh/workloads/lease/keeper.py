@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.health.changes import Change
-from idkmesh.health.runner import log_line
+from idkmesh.service_runtime import log_line
 from idkmesh.workloads.boot_clock import boot_seconds
 from idkmesh.workloads.changes import LEASE_ACQUIRED, LEASE_LOST
 from idkmesh.workloads.lease.lease_times import RETRY_SHARE, Phase, Term, checked_ttl, next_try
