@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 NOTICEABLE_LOAD = 0.5
 FIRST_SECONDS = 3.0
 """When the first fault begins: by then a service has started."""
+END_SECONDS = 1.0
+"""For which a rehearsal goes on after what is looked at: it ends the service, which is no answer to a fault."""
 
 ANSWERS = ("fault", "times", "told by", "median", "worst", "over by", "median", "worst", "restarts", "ready beyond")
 ROTATION = ("fault", "out by", "median", "worst", "in by", "median", "worst", "livez not 200", "its p99 ms")
@@ -104,7 +106,7 @@ def measured(
     with tempfile.TemporaryDirectory(prefix="idkmesh-bench-") as name, site(Path(name), scale) as place:
         matrix = read_matrix(place.matrix)
         plan, seconds = planned(wanted, matrix, rounds, random.Random(seed))  # noqa: S311  phases, no secret
-        kept = rehearsed(place, service, Path(name), plan, seconds)
+        kept = rehearsed(place, service, Path(name), plan, seconds + END_SECONDS)
     done = sorted(kept.done, key=lambda each: each.begin)
     following = [*(each.begin for each in done[1:]), seconds]
     return [summary(service, each, until, kept, matrix) for each, until in zip(done, following, strict=True)], matrix
@@ -129,7 +131,8 @@ def summary(service: str, each: Planned, until: float, kept: Kept, matrix: Probe
     """Return what one fault came to, of what was seen until the next began."""
     limits = fault_table.bounds(each.fault, matrix, ALLOWANCE_SECONDS)
     restarts = [at for one in kept.document["restarts"] if each.begin <= (at := one["at_seconds"]) < until]
-    mine = [one for one in kept.answers if each.begin <= one.sent < until]
+    # What is heard later may be what the next fault has made of it.
+    mine = [one for one in kept.answers if each.begin <= one.sent <= one.heard < until]
     ready = [one for one in mine if one.path == "/readyz"]
     decided = each.fault.shows == RESTART
     since = restarts[0] if decided and restarts else each.end
