@@ -599,6 +599,18 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    """HL-3.5: to open it would wait for a writer; a file in its place is read."""
+    path = tmp_path / "matrix.yaml"
+    os.mkfifo(path)
+    with pytest.raises(MatrixError, match="is a FIFO, which is read once") as refused:
+        read_matrix(path, again=True)
+    assert [finding.rule for finding in refused.value.findings] == [Rule.UNREADABLE]
+    path.unlink()
+    path.write_text(BASE, encoding="utf-8")
+    assert read_matrix(path, again=True) == load_matrix(BASE, "")
+
+
 # --- time ------------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import os
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -220,6 +221,8 @@ def test_a_bad_file_keeps_the_running_one(supervise: Callable[..., Supervision],
     )
     assert not running.service.reload_from(file)
     assert not running.service.reload_from(tmp_path / "nothing.yaml")
+    os.mkfifo(tmp_path / "fifo")  # to open it would wait for a writer
+    assert not running.service.reload_from(tmp_path / "fifo")
     file.write_text(f"{HEAD}supervisor: {{lease: {{sqlite: {{}}, ttl_s: 60}}}}\nmodules: []\n", encoding="utf-8")
     assert not running.service.reload_from(file)
     file.write_text(
@@ -227,11 +230,12 @@ def test_a_bad_file_keeps_the_running_one(supervise: Callable[..., Supervision],
     )
     assert running.service.reload_from(file)
     refused = [dict(change.facts) for change in running.changes if change.what == "idkmesh.modules.refused"]
-    assert len(refused) == 3
+    assert len(refused) == 4
     assert (refused[0]["module"], refused[0]["field"], refused[0]["line"]) == ("web", "kind", 4)
-    assert "supervisor.lease has changed" in refused[2]["what"]
+    assert "is a FIFO" in refused[2]["what"]
+    assert "supervisor.lease has changed" in refused[3]["what"]
     lines = [line for line in running.lines if "the running one stays" in line]
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert f"{file}:4:" in lines[0]
 
 
