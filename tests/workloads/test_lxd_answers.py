@@ -19,7 +19,8 @@ from idkmesh.workloads.drivers.lxd_answers import (
     operation_of,
     shown,
 )
-from idkmesh.workloads.model import DesiredModule, InstanceState, ModuleKind
+from idkmesh.workloads.drivers.lxd_exec import run_of
+from idkmesh.workloads.model import DesiredModule, InstanceState, ModuleKind, RunEnd
 from tests.workloads.recorded import metadata, recorded, response
 
 IDENTIFIER = "f2b0c6a4-0b3e-4f0e-9d7e-0d5a3c1f7a11"
@@ -51,6 +52,31 @@ def test_a_wait_that_times_out_is_no_success() -> None:
     """AR-8.3: the response says 200, the operation inside it says 103."""
     going = operation("still-running.2-wait")
     assert (going.running, going.succeeded, going.code) == (True, False, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (200, 0, RunEnd.EXITED),
+        (200, 1, RunEnd.EXITED),
+        (400, 127, RunEnd.EXITED),
+        (400, 0, None),
+        (401, 0, None),
+        (400, None, None),
+        (200, None, None),
+        (200, -1, None),
+        (103, 0, None),
+    ],
+)
+def test_what_an_end_says(status: int, code: int | None, said: RunEnd | None) -> None:
+    """EXEC-10, AR-3.3, AR-8.3: an end that contradicts itself, or has no exit status, says nothing: none passes."""
+    body = {"id": IDENTIFIER, "status_code": status, "err": "", "metadata": {"return": code}}
+    if said is None:
+        with pytest.raises(LxdError):
+            run_of(operation_of(body))
+    else:
+        run = run_of(operation_of(body))
+        assert (run.end, run.code) == (said, code)
 
 
 def test_the_websockets_of_a_command() -> None:

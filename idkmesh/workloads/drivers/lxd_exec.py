@@ -242,13 +242,22 @@ class _Execution:
         _send_what_is_due(connection, protocol)
 
     def _exited(self) -> Run:
-        ended = self._ended
-        assert ended is not None  # noqa: S101  for the type checker: the caller has looked
-        if ended.running:
-            raise LxdError("the daemon waits no longer, and the command goes on")
-        if ended.code is None:
-            raise LxdError(ended.error or "an end without an exit status")
-        return Run(RunEnd.EXITED, ended.error or f"exit status {ended.code}", ended.code)
+        assert self._ended is not None  # noqa: S101  for the type checker: the caller has looked
+        return run_of(self._ended)
+
+
+def run_of(ended: Operation) -> Run:
+    """Return what a command's operation says of its end. Raises :class:`LxdError` where it says nothing of that. Pure.
+
+    A failed operation with exit status 0 contradicts itself, and nothing passes by it.
+    """
+    if ended.running:
+        raise LxdError("the daemon waits no longer, and the command goes on")
+    if ended.code is None:
+        raise LxdError(ended.error or "an end without an exit status")
+    if ended.code == 0 and not ended.succeeded:
+        raise LxdError(ended.error or "the operation has failed, with exit status 0")
+    return Run(RunEnd.EXITED, ended.error or f"exit status {ended.code}", ended.code)
 
 
 def _come(connection: socket.socket) -> bytes | None:
