@@ -300,7 +300,8 @@ def test_the_end_has_an_end(path: Path) -> None:
         assert harness.told == [], "after the deadline nobody is called"
         assert len([line for _, line in harness.lines if "the service has ended" in line]) == 1
     with opened(path) as store:
-        assert store.bounds().newest in {0, 3}
+        # What the writer had in hand at the deadline: nothing, or as many as there were when it took them.
+        assert store.bounds().newest <= 3
 
 
 # --- a store that fails --------------------------------------------------------------------------------------------
