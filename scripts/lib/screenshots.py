@@ -179,6 +179,61 @@ def dependencies(browser: Browser, folder: Path) -> None:
                 context.close()
 
 
+def declaration(folder: Path) -> dict[str, Any]:
+    """Return modules of local processes, each ready while a file of its name is there."""
+    argv = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(3600)"]
+    kinds = {
+        "shop": ("stateless", 3),
+        "mailer": ("stateless", 2),
+        "scheduler": ("singleton", 1),
+        "ledger": ("stateful", 1),
+    }
+    return {
+        "schema_version": "0.1",
+        "kind": "idkmesh-modules",
+        "supervisor": {"interval_s": 2, "cooldown_s": 300, "lease": {"sqlite": {}}},
+        "modules": [
+            {
+                "name": name,
+                "kind": kind,
+                "driver": "process",
+                "replicas": replicas,
+                "process": {"argv": argv, "cwd": str(folder)},
+                "readiness": {"command": ["/usr/bin/test", "-f", name], "timeoutSecs": 3},
+            }
+            for name, (kind, replicas) in kinds.items()
+        ],
+    }
+
+
+def workloads(browser: Browser, folder: Path) -> None:
+    """Take the page of workloads: a replica on its way to a restart, and a singleton of which it is only told."""
+    folder.mkdir()
+    file = folder / "modules.yaml"
+    file.write_text(json.dumps(declaration(folder)), encoding="utf-8")
+    for name in ("shop", "mailer", "scheduler", "ledger"):
+        (folder / name).touch()
+    with control_tower(folder, "--modules", str(file)) as origin:
+        threading.Event().wait(30)  # healthy after 20 s
+        for name in ("mailer", "scheduler"):
+            (folder / name).unlink()
+        threading.Event().wait(45)  # unhealthy after 20 s, restarted after 80 s
+        for name, route, size, scheme in (
+            ("workloads-light", "workloads", WIDE, "light"),
+            ("workloads-dark", "workloads/mailer", WIDE, "dark"),
+            ("workloads-narrow", "workloads", NARROW, "light"),
+        ):
+            context = browser.new_context(viewport=size, color_scheme="dark" if scheme == "dark" else "light")
+            page = context.new_page()
+            page.goto(f"{origin}/#token={TOKEN}")
+            expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
+            page.goto(f"{origin}/#/{route}")
+            expect(page.locator(".module")).to_have_count(4)
+            page.wait_for_timeout(1500)
+            take(page, name)
+            context.close()
+
+
 def take(page: Page, name: str) -> None:
     """Write one picture of what the window shows."""
     page.mouse.move(0, 0)
@@ -224,6 +279,7 @@ def main() -> None:
             take(page, "overview-narrow")
             context.close()
             dependencies(browser, Path(folder) / "dependencies")
+            workloads(browser, Path(folder) / "workloads")
         finally:
             ended.set()
             busy.join()
