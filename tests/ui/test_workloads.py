@@ -333,6 +333,17 @@ def test_what_a_platform_alone_can_say(watched: Watched, tower: Tower, world: Wo
     expect(page.get_by_role("complementary").locator(".advice", has_text=words)).to_have_count(1)
 
 
+def test_two_of_a_module_are_not_restarted_together(watched: Watched, tower: Tower, world: World) -> None:
+    """CT-8.12, AR-5.2: of two that are on their way to a restart it is not said that both come to it."""
+    for name in ("worker/worker-2", "worker/worker-3"):
+        world.game.platform[name].run = FAILS
+    world.play(30)
+    page = opened(watched, tower, world)
+    for name in ("worker-2", "worker-3"):
+        words = re.compile(r"^unhealthy for \d+ s of 60 s, then restarted, one of the module at a time$")
+        expect(one(page, name).locator(".step .words").last).to_have_text(words)
+
+
 def test_a_standby(watched: Watched, towers: Towers, tmp_path: Path) -> None:
     """CT-8.12, AR-7.5, AR-6.4: it says who holds the lease, and that it asks and restarts nothing."""
     with running(tmp_path / "events.sqlite3", supervised=towers.supervised) as second:

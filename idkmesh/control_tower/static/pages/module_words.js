@@ -97,7 +97,9 @@ export function restartWords(instance, module, passed) {
   const wait = waitWords(instance, module, left, cooldown - passed);
   if (left > 0) {
     const whole = Math.floor(Math.min(by, RESTART_AFTER));
-    const text = `unhealthy for ${whole} s of ${RESTART_AFTER} s, ${wait || "then restarted"}`;
+    const others = module.instances.filter((other) => other.name !== instance.name && other.restart_due_seconds !== null);
+    const then = others.length > 0 ? "then restarted, one of the module at a time" : "then restarted";
+    const text = `unhealthy for ${whole} s of ${RESTART_AFTER} s, ${wait || then}`;
     return { text, share: by / RESTART_AFTER, kind: "bad" };
   }
   const next = "it is done by the next pass, if its checks fail then too";
