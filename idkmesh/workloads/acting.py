@@ -28,7 +28,7 @@ from idkmesh.workloads.record import Restart, RestartEnd
 from idkmesh.workloads.tracker import anew
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from idkmesh.health.changes import Change
     from idkmesh.workloads.calls import Answer, Calls
@@ -168,8 +168,12 @@ class Restarter:
         self._record = record
         self._boot = boot
         self._limit = limit
-        self._known: dict[str, str] = {}
-        """Under which lease a module has been claimed, or found to be free."""
+        self._known: set[str] = set()
+        """Modules that were claimed, or found to be free, since the ledger knows all that is outstanding in them."""
+
+    def forget(self, but: Iterable[str] = ()) -> None:
+        """Take nothing to be known of modules but these: the ledger has begun anew, and may know less than before."""
+        self._known.intersection_update(but)
 
     def ask(self, due: Due, grant: Grant, cooldown: float) -> bool:
         """Record and claim a restart, and say whether it is to be done."""
@@ -178,9 +182,9 @@ class Restarter:
             return False
         self._voice.well("record", "restarts can be recorded again")
         module = due.key.module
-        claimed = claim(self._lease, grant, due, cooldown, known=self._known.get(module) == grant.token)
+        claimed = claim(self._lease, grant, due, cooldown, known=module in self._known)
         if claimed in _OF_THE_INSTANCE:
-            self._known[module] = grant.token
+            self._known.add(module)
         # What holds up one replica, and is not its own, holds up the others as well.
         theirs = [key for key in self._ledger.records if key.module == module]
         for key in [due.key] if claimed in _OF_THE_INSTANCE else theirs:

@@ -200,6 +200,7 @@ class Supervisor:
         self._surveyor = Surveyor(self._drivers, self._calls, uid=self._uid, patience=self._patience)
         self._voice.tell(self._ledger.reload(declaration.modules, stamp.boot))
         names = [module.name for module in declaration.modules]
+        self._restarter.forget(but=names)
         self._snapshot = replace(
             self._snapshot, modules=declaration.modules, spec=self._spec, tallies=self._snapshot.tallies.of(names)
         )
@@ -214,6 +215,7 @@ class Supervisor:
             self._voice.ill("store", f"{error}; trackers are kept in memory alone")
         else:
             self._ledger.begin(kept, stamp.boot)
+        self._restarter.forget()
         self._token = grant.token
         self._restarter.resolve()
 

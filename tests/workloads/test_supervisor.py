@@ -505,6 +505,37 @@ def test_another_hosts_restart_holds_up_ours(tmp_path: Path) -> None:
     assert len(game.platform.restarts) == 1
 
 
+def test_a_module_that_was_away_is_not_known(tmp_path: Path) -> None:
+    """AR-5.2: a module that a reload takes out and another brings back: its restart is forgotten, its claim counts."""
+    game = Game(tmp_path, declaration(WEB, module("api")))
+    game.play(81, FAILS)
+    for modules in ([module("api")], [WEB, module("api")]):
+        game.supervisor.reload(declaration(*modules))
+        game.play(5)
+    game.platform["web/web-1"].run = COULD_NOT
+    game.play(280)
+    assert [at - BOOT for key, at in game.platform.restarts if key.module == "web"] == [80.0]
+    game.play(60)
+    assert len([key for key, _ in game.platform.restarts if key.module == "web"]) == 2
+
+
+def test_a_store_that_comes_back_with_less(tmp_path: Path) -> None:
+    """AR-5.2, AR-4.5: trackers that could not be taken over are then, without the restart meanwhile: its claim counts."""
+    before = Game(tmp_path, declaration(WEB))
+    before.make_pass()
+    before.store.adopt("another holding", before.clock.stamp())
+    aside = tmp_path / "aside"
+    before.store.path.rename(aside)
+    before.store.path.mkdir()
+    game = Game(tmp_path, declaration(WEB), platform=before.platform, clock=before.clock)
+    game.play(100, FAILS)
+    before.store.path.rmdir()
+    aside.rename(before.store.path)
+    game.platform["web/web-1"].run = COULD_NOT
+    game.play(250)
+    assert instants(game) == [80.0]
+
+
 def test_another_hosts_restart_of_who_is_alone(tmp_path: Path) -> None:
     """AR-5.2: where all the others are healthy, a claim of the module holds up nobody."""
     game = Game(tmp_path, declaration(WEB))
