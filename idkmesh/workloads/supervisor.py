@@ -178,12 +178,13 @@ class Supervisor:
             self._show(Role.HOLDER if self._lease.held() == grant else Role.STANDBY)
             return
         cooldown = float(self._spec.cooldown_s)
-        for change in self._ledger.fold(survey, stamp.boot, fresh_from, keep_seconds=cooldown):
+        spent = cooldown + self._lease.store.claim_slack
+        for change in self._ledger.fold(survey, stamp.boot, fresh_from, keep_seconds=spent):
             self._voice.tell(change)
         tallies = self._snapshot.tallies.with_observations(survey.observations)
         # After a pause in the middle of the pass its beginning is too old to decide by.
         if self._save(grant) and self._passes.fresh_from(self._stamp().boot) <= stamp.boot:
-            dues = due_restarts(self._ledger.records.values(), stamp.boot, fresh_from, cooldown)
+            dues = due_restarts(self._ledger.records.values(), stamp.boot, fresh_from, spent)
             self._restart(dues, grant, cooldown)
         seconds = max(0.0, self._stamp().boot - stamp.boot)
         self._show(Role.HOLDER, tallies=tallies.with_pass(seconds), pass_seconds=seconds)

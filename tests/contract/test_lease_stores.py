@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LONG = 60.0
 SHORT = 2.0
 """Seconds. Of etcd a lease is no shorter with its usual timing."""
+BUSY = 5.0
+"""Seconds that a busy machine may take beside what is promised."""
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +143,13 @@ def test_a_claim_is_spent(make: Make) -> None:
 
 
 def test_a_claim_ends_with_its_cooldown(make: Make) -> None:
-    """AR-5.3: never before the cooldown is over, and then it can be claimed again."""
+    """AR-5.3: never before the cooldown is over, and soon after that it can be claimed again."""
     store = make()
     grant = store.acquire("one", LONG)
     assert grant is not None
     began = time.monotonic()
     assert store.claim(grant, "web-1", SHORT)
-    assert waited(lambda: store.claim(grant, "web-1", SHORT), 60)
+    assert waited(lambda: store.claim(grant, "web-1", SHORT), SHORT + store.claim_slack + BUSY)
     assert time.monotonic() - began >= SHORT
 
 

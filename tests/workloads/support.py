@@ -168,6 +168,7 @@ class LeaseTable:
         self.grant: Grant | None = None
         self.until = 0.0
         self.claims: dict[str, float] = {}
+        self.claim_slack = 0.0
         self.silent = False
         self._count = 0
 
@@ -198,7 +199,7 @@ class LeaseTable:
     def claim(self, grant: Grant, instance: str, cooldown: float) -> bool:
         self._ask()
         at = self.claims.get(instance)
-        if not self._is_ours(grant) or (at is not None and self.clock.boot - at < cooldown):
+        if not self._is_ours(grant) or (at is not None and self.clock.boot - at < cooldown + self.claim_slack):
             return False
         self.claims[instance] = self.clock.boot
         return True

@@ -127,6 +127,15 @@ def test_once_a_cooldown(tmp_path: Path) -> None:
     assert instants(game) == [80.0, 380.0, 680.0]
 
 
+def test_once_a_cooldown_where_claims_last_longer(tmp_path: Path) -> None:
+    """AR-5.1, AR-5.3: a claim of ours that the store still has is no other's: its cooldown does not count twice."""
+    game = Game(tmp_path, ONE)
+    game.lease.store.claim_slack = 4.0
+    game.play(700, FAILS)
+    assert instants(game) == [80.0, 385.0, 690.0]
+    assert "instance.restart_failed" not in game.whats()
+
+
 @pytest.mark.parametrize("run", [COULD_NOT, LEFT, Run(RunEnd.EXITED, "", 127), Run(RunEnd.EXITED, "", 126)])
 def test_a_misdeclared_command_restarts_nobody(tmp_path: Path, run: Run) -> None:
     """AR-3.3, AR-3.4, AR-1.2: what could not run says nothing, is told once until it can, and restarts nobody."""
@@ -520,7 +529,7 @@ def test_a_module_that_was_away_is_not_known(tmp_path: Path) -> None:
 
 
 def test_a_store_that_comes_back_with_less(tmp_path: Path) -> None:
-    """AR-5.2, AR-4.5: trackers that could not be taken over are then, without the restart meanwhile: its claim counts."""
+    """AR-5.2, AR-4.5: trackers that could not be taken over come back without the last restart: its claim counts."""
     before = Game(tmp_path, declaration(WEB))
     before.make_pass()
     before.store.adopt("another holding", before.clock.stamp())

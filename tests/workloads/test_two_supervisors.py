@@ -140,6 +140,7 @@ class _SteppedTable:
 
     def __init__(self, table: LeaseTable, step: object) -> None:
         self._table, self._step = table, step
+        self.claim_slack = table.claim_slack
 
     def claim(self, *given: object) -> bool:
         self._step("claim")  # type: ignore[operator]

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "/idkmesh/"
 
+END_SECONDS: Final = 2.0
+"""How long etcd takes at most to end a lease: it counts whole seconds, and looks twice in one."""
+
 
 class EtcdLeaseStore:
     """A :class:`~idkmesh.workloads.lease.store.LeaseStore` in etcd, asked at ``endpoints``, URLs of its members.
@@ -37,7 +40,7 @@ class EtcdLeaseStore:
     ``ValueError`` for an endpoint that is none, and :class:`LeaseStoreError` where ``etcd3gw`` is not installed. Any
     thread may call any method.
 
-    A claim lasts for the cooldown that it was made with, and up to a call and a second longer.
+    A claim lasts for the cooldown that it was made with, and up to :attr:`claim_slack` longer.
     """
 
     def __init__(self, endpoints: Sequence[str], name: str = "default", *, call_seconds: float = CALL_SECONDS) -> None:
@@ -51,6 +54,11 @@ class EtcdLeaseStore:
         self._name = name
         self._key = f"{PREFIX}lease/{name}"
         self._call_seconds = call_seconds
+
+    @property
+    def claim_slack(self) -> float:
+        """A call, which a claim's lease is granted before it is written at most, and what etcd takes to end it."""
+        return self._call_seconds + END_SECONDS
 
     def acquire(self, holder: str, ttl: float) -> Grant | None:
         """Take the lease if nobody holds it (see :class:`LeaseStore`)."""
@@ -102,7 +110,7 @@ class EtcdLeaseStore:
         """Claim the restart of an instance (see :class:`LeaseStore`)."""
         revision, _ = _parts(grant)
         call = self._call()
-        # Granted before the claim is written, at most one call earlier; and etcd counts whole seconds.
+        # Granted before the claim is written, at most one call earlier.
         lease = call.grant(cooldown + self._call_seconds)
         word = json.dumps({"holder": grant.holder, "word": secrets.token_hex(8)})
         key = f"{PREFIX}claim/{self._name}/{instance}"

@@ -115,6 +115,11 @@ class SqliteLeaseStore:
         self._boot = boot_id() if boot is None else boot
         self._utc = utc
 
+    @property
+    def claim_slack(self) -> float:
+        """None: a claim's age is that of the transaction that wrote it (see :class:`LeaseStore`)."""
+        return 0.0
+
     def acquire(self, holder: str, ttl: float) -> Grant | None:
         """Take the lease if nobody holds it (see :class:`LeaseStore`)."""
         with self._transaction() as (connection, now):

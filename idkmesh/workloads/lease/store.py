@@ -19,7 +19,14 @@ class Grant:
 
 
 class LeaseStore(Protocol):
-    """Keeps one lease and the claims of restarts. Each call has a deadline and raises :class:`LeaseStoreError`."""
+    """Keeps one lease and the claims of restarts. Each call has a deadline and raises :class:`LeaseStoreError`.
+
+    A claim may outlast its cooldown by ``claim_slack`` seconds, and never lasts shorter.
+    """
+
+    @property
+    def claim_slack(self) -> float:
+        """Seconds that who has claimed waits beyond a cooldown, or the store would call its own claim another's."""
 
     def acquire(self, holder: str, ttl: float) -> Grant | None:
         """Take the lease for ``ttl`` seconds if nobody holds it. None: somebody else does."""
