@@ -299,3 +299,65 @@ def test_balancers_that_hang_cost_no_listing(path: str, monkeypatch: pytest.Monk
         took = time.monotonic() - began
     assert instance.state is InstanceState.RUNNING
     assert took < 10
+
+
+# --- the end of a command at its limit ----------------------------------------------------------------------------
+
+
+class Silent:
+    """A websocket's protocol that says nothing and hears the connection's end."""
+
+    def receive_data(self, _data: bytes) -> None: ...
+    def receive_eof(self) -> None: ...
+    def send_text(self, _data: bytes) -> None: ...
+    def events_received(self) -> list[object]:
+        return []
+
+    def data_to_send(self) -> list[bytes]:
+        return []
+
+
+class StagedLink:
+    """A link to a daemon that ends a command's control and its operation when the test says so."""
+
+    def __init__(self) -> None:
+        self.pairs = {name: socket.socketpair() for name in ("control", "0", "1", "2", "wait")}
+
+    def ask(self, *_: object, **__: object) -> object:
+        return metadata("websocket-delete.1-exec")
+
+    def asked(self, *_: object, **__: object) -> socket.socket:
+        return self.pairs["wait"][0]
+
+    def close(self) -> None:
+        for pair in self.pairs.values():
+            for end in pair:
+                end.close()
+
+
+@pytest.mark.parametrize("late", [0.2, 0.0])
+def test_a_command_that_ends_just_before_its_limit(monkeypatch: pytest.MonkeyPatch, late: float) -> None:
+    """AR-8.3, AR-3.4: its operation may end a moment later; only one that goes on for 1 s tells of something left."""
+    link = StagedLink()
+    monkeypatch.setattr(
+        lxd_exec._Execution, "_websocket", lambda _self, name, _deadline: (link.pairs[name][0], Silent())
+    )
+
+    def daemon_does() -> None:
+        time.sleep(0.8)
+        link.pairs["control"][1].close()
+        if late:
+            time.sleep(0.2 + late)
+            with contextlib.suppress(OSError):  # nobody has waited for it
+                link.pairs["wait"][1].sendall(recorded("exit0.2-wait"))
+                link.pairs["wait"][1].shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=daemon_does)
+    thread.start()
+    try:
+        executed = lxd_exec.execute(link, "/1.0/instances/c1", Readiness(("true",), 1), 65534)  # type: ignore[arg-type]
+    finally:
+        thread.join()
+        link.close()
+    assert (executed.run.end, executed.run.code) == ((RunEnd.EXITED, 0) if late else (RunEnd.LEFT_BEHIND, None))
+    assert (executed.unended is None) is bool(late)

@@ -150,8 +150,9 @@ class _Execution:
         if self._control is not None:
             run = Run(RunEnd.COULD_NOT_RUN, f"it was not seen to end within {KILL_SECONDS:.0f} s of its kill")
             return Executed(run, self._operation.path)
-        if killed and self._pumped(seconds_from_now(HELD_SECONDS)):
-            return Executed(Run(RunEnd.TIMED_OUT, "killed at its limit"))
+        if self._pumped(seconds_from_now(HELD_SECONDS)):
+            # One that has ended by itself has done so in time, however late its operation says it.
+            return Executed(Run(RunEnd.TIMED_OUT, "killed at its limit") if killed else self._exited())
         what = "was killed at its limit" if killed else "has ended"
         return Executed(Run(RunEnd.LEFT_BEHIND, f"it {what}; its output is still held"), self._operation.path)
 
