@@ -774,6 +774,7 @@ def test_without_the_schema_nothing_is_called_right(watched: Watched, tower: Tow
     page.get_by_label("Program", exact=True).fill("/bin/sh")
     outcome = page.locator(".outcome")
     expect(outcome).to_contain_text("The schema has not come. It is asked for again by itself.")
+    expect(page.get_by_role("button", name="Copy YAML")).to_be_disabled()
     page.unroute("**/api/v1/schemas/readiness.json")
     expect(error_of(page, "Program")).to_contain_text("This is a shell")
     page.close()

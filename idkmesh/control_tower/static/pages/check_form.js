@@ -100,7 +100,7 @@ export class ApplicationCheck {
     this.#fields.limit(judge.mostArguments);
     const [kind, text] = wrong > 0 ? wrongWords(wrong, unseen) : judge.words();
     this.#showOutcome(kind, text);
-    const ready = wrong === 0 && judge.refused === null;
+    const ready = wrong === 0 && judge.isJudged && judge.refused === null;
     setText(this.#yaml, ready ? (judge.yaml ?? yamlOf(judge.value)) : "It stands here as soon as nothing is wrong.");
     this.#copy.disabled = !ready;
   }

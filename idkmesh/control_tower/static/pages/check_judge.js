@@ -63,6 +63,11 @@ export class CheckJudge {
     return this.#answer?.verdict === "refused" ? this.#answer : null;
   }
 
+  // Whether anybody has judged it: without a schema the service alone can.
+  get isJudged() {
+    return schemas !== null || this.#answer !== null;
+  }
+
   get yaml() {
     return this.#answer?.verdict === "accepted" && typeof this.#answer.yaml === "string" ? this.#answer.yaml : null;
   }
