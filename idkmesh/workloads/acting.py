@@ -123,8 +123,8 @@ def restarted_record(record: Record, fault: str | None, now: float) -> Record:
     at = now if record.restart is None else record.restart.at
     if fault is not None:
         return replace(record, restart=Restart(at, RestartEnd.FAILED, fault))
-    tracker = replace(anew(record.tracker, now), opened=False)
-    return replace(record, restart=Restart(at, RestartEnd.DONE), restarts=record.restarts + 1, tracker=tracker)
+    restart = Restart(at, RestartEnd.DONE)
+    return replace(record, restart=restart, restarts=record.restarts + 1, tracker=anew(record.tracker, now))
 
 
 def fault_of(answer: Answer[bool]) -> str | None:
