@@ -716,6 +716,19 @@ def test_a_reload_keeps_what_is_unchanged(tmp_path: Path) -> None:
     assert "web" not in {key.module for key, _ in game.platform.restarts}
 
 
+def test_another_port_was_never_open(tmp_path: Path) -> None:
+    """AR-3.5: that a port was open is forgotten with it: of the port that is declared now a timeout says nothing."""
+    game = Game(tmp_path, declaration(module(port=80)))
+    game.platform["web/web-1"].port_health = True
+    game.make_pass()
+    opened = [game.supervisor.snapshot().records[Key("web", "web-1")].tracker.opened]
+    game.platform["web/web-1"].port_health = None
+    game.supervisor.reload(declaration(module(port=81)))
+    game.make_pass()
+    opened.append(game.supervisor.snapshot().records[Key("web", "web-1")].tracker.opened)
+    assert opened == [True, False]
+
+
 def test_a_reload_forgets_no_restart(tmp_path: Path) -> None:
     """AR-5.1: another command begins the tracker anew, and not the cooldown."""
     game = Game(tmp_path, ONE)
