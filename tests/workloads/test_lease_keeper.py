@@ -32,6 +32,7 @@ class World:
     def __init__(self, path: Path) -> None:
         self.now = 100.0
         self.real = SqliteLeaseStore(path, clock=lambda: self.now, boot="boot")
+        self.claim_slack = self.real.claim_slack
         self.before: Callable[[], None] = lambda: None
         self.after: Callable[[], None] = lambda: None
         self.changes: list[Change] = []
@@ -364,3 +365,18 @@ def test_a_store_that_is_away_is_told_once(world: World) -> None:
     keeper.turn()
     so = "without the lease nothing is checked, it is asked for again"
     assert lines == [f"the store is away; {so}", OURS, "the lease's store answers again"]
+
+
+def test_a_holder_whose_store_is_away_is_told_once(world: World) -> None:
+    """AR-6.3: it loses the lease meanwhile, for which no store is asked: that is no answer of it."""
+    lines: list[str] = []
+    world.keeper._voice.line = lambda line, _level: lines.append(line)
+    world.now += world.keeper.turn()
+    world.before = away
+    for _ in range(40):
+        world.now += world.keeper.turn()
+    assert world.keeper.held() is None
+    assert world.keeper.trouble == "the store is away"
+    assert [line for line in lines if "answers again" in line or "is away;" in line] == [
+        "the store is away; without the lease nothing is checked, it is asked for again"
+    ]

@@ -123,17 +123,17 @@ class LeaseKeeper:
 
     def turn(self) -> float:
         """Do what is due, and return the seconds until the next turn. The keeper's thread calls it, again and again."""
-        now = self._clock()
         holding = self._holding
+        phase = None if holding is None else holding.term.phase(self._clock())
         try:
             if holding is None:
                 self._acquire()
-            else:
-                match holding.term.phase(now):
-                    case Phase.RENEW:
-                        self._renew(holding)
-                    case Phase.STOP:
-                        self._lose(holding, self.trouble or "it was not renewed in time: the supervisor was stopped")
+            elif phase is Phase.RENEW:
+                self._renew(holding)
+            else:  # the store is not asked, and has not answered
+                if phase is Phase.STOP:
+                    self._lose(holding, self.trouble or "it was not renewed in time: the supervisor was stopped")
+                return self._until_next(self._clock())
             self._voice.well(_STORE, "the lease's store answers again")
         except Exception as error:  # noqa: BLE001  a fault of the store's own too: it is asked again
             self._voice.ill(_STORE, _line_of(error), _WITHOUT_IT)
