@@ -279,6 +279,18 @@ def test_etcd_is_killed(etcd: Etcd) -> None:
     assert time.monotonic() - claimed >= 2
 
 
+def test_a_key_that_was_removed(etcd: Etcd) -> None:
+    """AR-6.1, AR-6.2: etcd's lease goes on without the key, which is what is held: who renews it holds nothing."""
+    store = EtcdLeaseStore([etcd.url], call_seconds=10)
+    grant = store.acquire("one", LONG)
+    assert grant is not None
+    assert store.renew(grant, LONG)
+    store._call().ask("kv/deleterange", {"key": module._b64("/idkmesh/lease/default")})
+    assert not store.renew(grant, LONG)
+    assert EtcdLeaseStore([etcd.url], call_seconds=10).acquire("other", LONG) is not None
+    assert not store.renew(grant, LONG)
+
+
 def test_what_others_have_written(etcd: Etcd) -> None:
     """AR-6.1: a key that was not written by this project is told, and nobody holds a lease under it."""
     store = EtcdLeaseStore([etcd.url], call_seconds=10)
