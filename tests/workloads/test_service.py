@@ -185,6 +185,18 @@ def test_a_platform_that_is_no_longer_wanted_is_closed(supervise: Callable[..., 
     assert waited(lambda: len(running.pids()) == 2)
 
 
+def test_a_platform_is_closed_once_no_pass_uses_it(supervise: Callable[..., Supervision], tmp_path: Path) -> None:
+    """AR-7.6: what a pass has begun with it is finished first."""
+    place = tmp_path / "place"
+    place.mkdir()
+    place.chmod(0o777)  # commands run as nobody
+    command = Readiness(("sh", "-c", "touch began; sleep 1; touch done"))
+    running = supervise(declared(module(readiness=command, cwd=str(place))))
+    assert waited((place / "began").exists)
+    running.service.reload(declared())
+    assert (place / "done").exists()
+
+
 def test_a_platform_that_has_changed_is_made_anew(tmp_path: Path) -> None:
     """AR-7.6: its driver is another one, and the others are the same."""
     sockets = [LxdPlatform(socket=str(tmp_path / name)) for name in ("a", "b")]

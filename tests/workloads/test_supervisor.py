@@ -127,6 +127,14 @@ def test_once_a_cooldown(tmp_path: Path) -> None:
     assert instants(game) == [80.0, 380.0, 680.0]
 
 
+def test_a_cooldown_counts_from_the_claim(tmp_path: Path) -> None:
+    """AR-5.1: however long the restart itself takes."""
+    game = Game(tmp_path, ONE)
+    game.platform.hook = lambda what, _key: game.clock.move(30) if what == "restart" else None
+    game.play(390, FAILS)
+    assert instants(game) == [80.0, 380.0]
+
+
 def test_once_a_cooldown_where_claims_last_longer(tmp_path: Path) -> None:
     """AR-5.1, AR-5.3: a claim of ours that the store still has is no other's: its cooldown does not count twice."""
     game = Game(tmp_path, ONE)
