@@ -380,3 +380,12 @@ def test_a_holder_whose_store_is_away_is_told_once(world: World) -> None:
     assert [line for line in lines if "answers again" in line or "is away;" in line] == [
         "the store is away; without the lease nothing is checked, it is asked for again"
     ]
+
+
+def test_who_ends_may_not_act(world: World) -> None:
+    """AR-6.3, AR-7.7: from the first word of its end on, not only once the store has heard of it."""
+    world.keeper.turn()
+    assert world.keeper.held() is not None
+    assert world.keeper.stop(0.0)
+    assert world.calls == ["acquire"]
+    assert world.keeper.held() is None
