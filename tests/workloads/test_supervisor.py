@@ -421,6 +421,22 @@ def test_standby_asks_nothing(tmp_path: Path) -> None:
     assert game.platform.runs == []
 
 
+def test_standby_shows_nothing_of_before(tmp_path: Path) -> None:
+    """AR-6.4, AR-1.3: who held the lease before knows nothing of the instances now, and shows none."""
+    clock = ManualClock()
+    table = LeaseTable(clock)
+    lease = Keeper(table)
+    lease.turn()
+    game = Game(tmp_path, ONE, clock=clock, lease=lease)
+    game.make_pass()
+    assert game.supervisor.snapshot().records
+    clock.move(Keeper.TTL)
+    table.acquire("two", 1e6)
+    game.make_pass()
+    snapshot = game.supervisor.snapshot()
+    assert (snapshot.role, snapshot.holder, dict(snapshot.records)) == (Role.STANDBY, "two", {})
+
+
 def test_a_lost_lease_ends_the_pass(tmp_path: Path) -> None:
     """AR-6.3: what runs is finished, nothing is started, and what was seen counts for nothing."""
     names = tuple(f"web-{number}" for number in range(100))
@@ -756,6 +772,18 @@ def test_an_instance_that_is_no_longer_listed(tmp_path: Path) -> None:
     assert record.reason == "the instance is no longer listed"
     game.play(30)
     assert Key("web", "web-2") not in game.supervisor.snapshot().records
+
+
+def test_a_restarted_one_that_is_no_longer_listed(tmp_path: Path) -> None:
+    """AR-5.2: it is not healthy, so the next replica waits until its cooldown is over, though nobody lists it."""
+    game = Game(tmp_path, declaration(WEB))
+    game.play(81, FAILS)
+    (first, _), *_ = game.platform.restarts
+    del game.platform.instances_of[first]
+    game.play(290)
+    assert instants(game) == [80.0]
+    game.play(30)
+    assert len(game.platform.restarts) == 2
 
 
 def test_passes_follow_one_another(tmp_path: Path) -> None:
