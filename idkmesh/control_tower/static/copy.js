@@ -1,6 +1,7 @@
 // A command or a document to take along: shown whole, copied by a button that says whether it worked.
 
 import { announce } from "./announce.js";
+import { curl } from "./api.js";
 import { el, setText } from "./dom.js";
 
 export function copyButton(label, text) {
@@ -26,4 +27,19 @@ export function copyButton(label, text) {
 // A long text that scrolls in a box of its own, so that the page does not.
 export function block(text, label) {
   return el("pre.block", { tabIndex: 0, role: "group", "aria-label": label }, text);
+}
+
+// How to fetch what a page shows at `address` again: as a command, and as a link.
+export function fetchAgain(path, address) {
+  const command = curl(path);
+  return [
+    el(
+      "div.tools",
+      {},
+      el("h3", {}, "Fetch it again"),
+      copyButton("Copy as curl", command),
+      copyButton("Copy link", `${location.origin}/#/${address}`),
+    ),
+    block(command, "The same as a curl command"),
+  ];
 }

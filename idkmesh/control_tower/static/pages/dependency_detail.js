@@ -1,7 +1,6 @@
 // One dependency, whole: what it means, what to do, its figures, its beats as a table, what has changed of it.
 
-import { curl } from "../api.js";
-import { block, copyButton } from "../copy.js";
+import { fetchAgain } from "../copy.js";
 import { el, setText, showRows } from "../dom.js";
 import { count, visible } from "../format.js";
 import { isDependency } from "../words.js";
@@ -33,8 +32,6 @@ class Parts {
   #item = null;
 
   constructor(name) {
-    const path = `/api/v1/dependencies/${name}`;
-    const command = curl(path);
     this.#strip = new Strip(`${name}, in the panel`);
     this.nodes = [
       el("h2", {}, this.#sign.element, el("bdi", {}, visible(name))),
@@ -46,14 +43,7 @@ class Parts {
       this.#results,
       this.#changes.title,
       this.#changes.list,
-      el(
-        "div.tools",
-        {},
-        el("h3", {}, "Fetch it again"),
-        copyButton("Copy as curl", command),
-        copyButton("Copy link", `${location.origin}/#/dependencies/${name}`),
-      ),
-      block(command, "The same as a curl command"),
+      ...fetchAgain(`/api/v1/dependencies/${name}`, `dependencies/${name}`),
     ];
   }
 

@@ -1,8 +1,7 @@
 // One event, whole: its attributes, its data as JSON, and how to fetch it again.
 
-import { curl } from "../api.js";
 import { backoff } from "../backoff.js";
-import { block, copyButton } from "../copy.js";
+import { block, copyButton, fetchAgain } from "../copy.js";
 import { el, setText, sign } from "../dom.js";
 import { find, kept, sequence } from "../feed.js";
 import { bytes, dateTime, pretty, visible, zone } from "../format.js";
@@ -88,7 +87,6 @@ function parts(event) {
     }
   }
   const data = JSON.stringify(event.data) ?? "";
-  const command = curl(path(event));
   const raw = el("button.small", { type: "button", "aria-pressed": "false", onclick: toggle }, "Whole document");
   const json = block(pretty(event.data), "Data as JSON");
 
@@ -110,14 +108,7 @@ function parts(event) {
       copyButton("Copy JSON", () => JSON.stringify(event, null, 2)),
     ),
     json,
-    el(
-      "div.tools",
-      {},
-      el("h3", {}, "Fetch it again"),
-      copyButton("Copy as curl", command),
-      copyButton("Copy link", `${location.origin}/#/events/${event.id}`),
-    ),
-    block(command, "The same as a curl command"),
+    ...fetchAgain(path(event), `events/${event.id}`),
   ];
 }
 

@@ -1,7 +1,6 @@
 // One module, whole: what may be done to it, each of its instances with all its figures, what has changed of it.
 
-import { curl } from "../api.js";
-import { block, copyButton } from "../copy.js";
+import { fetchAgain } from "../copy.js";
 import { el, setText, showRows } from "../dom.js";
 import { count, duration, number, visible } from "../format.js";
 import { isModule, modulesOf } from "../workload_events.js";
@@ -72,8 +71,6 @@ class Parts {
   #shown = null; // [module, time] of the last tick
 
   constructor(name) {
-    const path = `/api/v1/modules/${name}`;
-    const command = curl(path);
     this.nodes = [
       el("h2", {}, this.#sign.element, el("bdi", {}, visible(name))),
       this.#meaning,
@@ -85,14 +82,7 @@ class Parts {
       this.#more,
       this.#changes.title,
       this.#changes.list,
-      el(
-        "div.tools",
-        {},
-        el("h3", {}, "Fetch it again"),
-        copyButton("Copy as curl", command),
-        copyButton("Copy link", `${location.origin}/#/workloads/${name}`),
-      ),
-      block(command, "The same as a curl command"),
+      ...fetchAgain(`/api/v1/modules/${name}`, `workloads/${name}`),
     ];
   }
 
