@@ -18,7 +18,7 @@ from idkmesh.workloads.drivers import process_crew
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.process import ProcessDriver
 from idkmesh.workloads.drivers.process_crew import next_delay
-from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS
+from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS, is_ours, started_at
 from idkmesh.workloads.model import DEFAULT_PROBE_UID, InstanceState, Run, RunEnd
 from tests.health.probe_support import descriptors
 from tests.workloads.process_support import STUBBORN, alive, command, module, one, pid_of, waited, with_variable
@@ -215,6 +215,32 @@ def test_an_ended_one_is_started_again(driver: ProcessDriver) -> None:
     assert one(driver, module()).identity != first.identity
 
 
+def test_what_an_ended_one_has_left_ends_too(driver: ProcessDriver) -> None:
+    """AR-8.5: the group of a process that has ended by itself is killed: what is started again is alone."""
+    declared = module(argv=("sh", "-c", "sleep 3600 & wait"))
+    leader = pid_of(one(driver, declared))
+
+    def group() -> list[int]:
+        found = with_variable("IDKMESH_INSTANCE=worker-1")
+        return [pid for pid in found if pid != leader and os.getpgid(pid) == leader]
+
+    assert waited(lambda: len(group()) == 1)
+    (child,) = group()
+    os.kill(leader, signal.SIGKILL)
+    assert waited(lambda: not alive(child), 10)
+
+
+def test_a_number_of_somebody_else_is_left_alone() -> None:
+    """AR-8.5: the guard signals no group whose number is another process's by now; one without a leader is ours."""
+    mine = os.getpid()
+    assert is_ours(mine, started_at(mine))
+    assert not is_ours(mine, started_at(mine) + 1)
+    assert is_ours(mine, 0)
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    assert is_ours(ended.pid, 1)
+
+
 def test_restart(driver: ProcessDriver) -> None:
     """AR-5.6: TERM to the group and a new process at once; who was started anew since is left alone."""
     first = one(driver, module())
@@ -350,3 +376,12 @@ def test_what_is_no_longer_declared(driver: ProcessDriver) -> None:
     assert driver.run(instance, command("true"), DEFAULT_PROBE_UID).end is RunEnd.COULD_NOT_RUN
     with pytest.raises(DriverError):
         driver.restart(instance)
+
+
+def test_what_is_no_longer_declared_holds_no_descriptor(driver: ProcessDriver) -> None:
+    """AR-3.4: what a command has left behind is watched for the sake of the next one, and there is none."""
+    driver.instances([])
+    before = descriptors()
+    assert run(driver, "sh", "-c", "setsid sleep 3 & exit 0").end is RunEnd.LEFT_BEHIND
+    driver.instances([])
+    assert waited(lambda: descriptors() <= before + 1, 2)  # the guard's

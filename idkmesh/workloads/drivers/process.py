@@ -50,6 +50,9 @@ class ProcessDriver:
         self._crew.want(programs)
         with self._lock:
             self._programs = programs
+            gone = [self._runners.pop(name) for name in self._runners.keys() - programs.keys()]
+        for runner in gone:
+            runner.close()
         return [self._instance(module, name) for module, name in named]
 
     def run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:
