@@ -7,7 +7,7 @@ Laws of this module:
 3. A call that has overstayed is given up: its slot is free again, its answer is dropped when it comes. Until then
    nothing more is asked under its key, and nothing at all of its group where as many are out as run at once. So a
    group leaves no more threads behind than that, and costs its time once.
-4. While other groups have something to do, a group leaves a slot to each of them.
+4. The group that has the fewest running is the next: none takes all slots while others have something to do.
 """
 
 from __future__ import annotations
@@ -125,9 +125,8 @@ class _Batch(Generic[T]):
         if len(self.running) >= self._size:
             return None
         running = Counter(group for group, _ in self.running)
-        share = max(1, self._size - (len(waiting) - 1))
         for group in sorted(waiting, key=lambda each: running[each]):
-            if out[group] >= self._size or running[group] < min(share, self._size - out[group]):
+            if out[group] >= self._size or running[group] < self._size - out[group]:
                 return self._waiting[group].popleft()
         return None
 
