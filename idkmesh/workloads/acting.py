@@ -23,7 +23,7 @@ from idkmesh.workloads.calls import Call, Ended
 from idkmesh.workloads.changes import RESTART_FAILED, RESTART_REQUESTED, RESTARTED, restart_change
 from idkmesh.workloads.checks import shown
 from idkmesh.workloads.decision import Due
-from idkmesh.workloads.drivers.driver import DriverError
+from idkmesh.workloads.drivers.driver import NOT_OURS, DriverError
 from idkmesh.workloads.record import Restart, RestartEnd
 from idkmesh.workloads.tracker import anew
 
@@ -67,7 +67,7 @@ class Claimed(enum.Enum):
     YES = ""
     INSTANCE = "it was claimed within its cooldown already"
     MODULE = "another replica of the module was restarted within the cooldown"
-    LOST = "the lease is no longer ours"
+    LOST = NOT_OURS
     NO_ANSWER = "the lease's store did not answer"
 
 
@@ -224,10 +224,13 @@ class Restarter:
         record = self._ledger.records[due.key]
         driver, instance = drivers[record.module.driver], record.instance
 
+        def may_act() -> bool:
+            return self._lease.held() == grant
+
         def look_and_restart() -> bool:
-            if instance is None or self._lease.held() != grant:
+            if instance is None or not may_act():
                 return False
-            driver.restart(instance)
+            driver.restart(instance, may_act)
             return True
 
         return Call(("restart", due.key), record.module.driver, look_and_restart, self._limit)

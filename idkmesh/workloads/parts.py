@@ -48,7 +48,7 @@ class OthersProcesses:
         """Is never called: there are no instances."""
         raise NotImplementedError
 
-    def restart(self, instance: Instance) -> None:
+    def restart(self, instance: Instance, may_act: Callable[[], bool]) -> None:
         """Is never called either."""
         raise NotImplementedError
 

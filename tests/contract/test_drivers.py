@@ -10,6 +10,7 @@ import pytest
 
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.model import Instance, InstanceState, Readiness, Run, RunEnd
+from tests.workloads.support import always
 
 if TYPE_CHECKING:
     from tests.contract.worlds import World
@@ -121,12 +122,12 @@ def test_a_stopped_instance_says_nothing(world: World) -> None:
 def test_a_restart_makes_another_life(world: World) -> None:
     """AR-4.4, AR-5.6: a restarted instance runs with another identity, and what was seen before is not asked."""
     before = the_instance(world)
-    world.driver.restart(before)
+    world.driver.restart(before, always)
     after = the_instance(world)
     assert after.identity != before.identity
     assert world.driver.run(before, Readiness(("true",)), world.uid).end is RunEnd.COULD_NOT_RUN
     with pytest.raises(DriverError) as told:
-        world.driver.restart(before)
+        world.driver.restart(before, always)
     assert "\n" not in str(told.value)
     assert run(world, "true").code == 0
 
@@ -141,7 +142,7 @@ def test_ended_while_a_command_runs(world: World) -> None:
         while not any("exit 1" in line for line in world.processes()):
             assert time.monotonic() < deadline, "the command does not run"
             time.sleep(0.02)
-        world.driver.restart(instance)
+        world.driver.restart(instance, always)
         ended = ran.result(WAIT)
     assert (ended.end, ended.code) == (RunEnd.COULD_NOT_RUN, None)
 

@@ -32,6 +32,7 @@ from idkmesh.workloads.model import (
 )
 from scripts.lib.lxd_host import LxdHost, started_at
 from tests.lxd_fixture import OURS, driver_of, module_of, running, seen, until
+from tests.workloads.support import always
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,7 +136,7 @@ def test_what_is_not_ours_is_never_run_in(host: LxdHost, driver: LxdDriver) -> N
     ended = driver.run(other, Readiness(("sleep", "4321"), 1), NOBODY)
     assert (ended.end, "not ours" in ended.reason) == (RunEnd.COULD_NOT_RUN, True)
     with pytest.raises(DriverError, match="not ours"):
-        driver.restart(other)
+        driver.restart(other, always)
     assert seen(driver).identity == before
 
 
@@ -150,7 +151,7 @@ def test_projects(host: LxdHost, driver: LxdDriver) -> None:
     assert seen(second, "web-2").state is InstanceState.GONE
     assert shell(second, "exit 7").code == 7
     assert shell(second, "exec sleep 4321", 1).end is RunEnd.TIMED_OUT
-    second.restart(found)
+    second.restart(found, always)
     assert running(second).identity != found.identity
     assert running(driver).identity == before
     host.lxc("delete", "web-1", "--force", "--project", "second")
@@ -249,7 +250,7 @@ def test_stopped_frozen_and_gone(host: LxdHost, driver: LxdDriver) -> None:
         assert (ended.end, word in ended.reason) == (RunEnd.COULD_NOT_RUN, True), ended
         assert seen(driver, "odd-1").state is state
         with pytest.raises(DriverError, match=word):
-            driver.restart(instance)
+            driver.restart(instance, always)
 
 
 def test_frozen_in_the_middle(host: LxdHost, driver: LxdDriver) -> None:
@@ -306,7 +307,7 @@ def test_no_daemon(host: LxdHost, driver: LxdDriver) -> None:
     host.signal_daemon(signal.SIGKILL)
     host.wait_for_daemons_end()
     assert driver.run(instance, TRUE, NOBODY).end is RunEnd.COULD_NOT_RUN
-    for call in (lambda: driver.instances([module_of("web-1")]), lambda: driver.restart(instance)):
+    for call in (lambda: driver.instances([module_of("web-1")]), lambda: driver.restart(instance, always)):
         with pytest.raises(DriverError) as told:
             call()
         assert str(host.socket) in str(told.value)
@@ -351,7 +352,7 @@ def test_a_stubborn_instance_is_restarted(host: LxdHost, driver: LxdDriver, monk
     host.make("odd-2", OURS, stubborn=True)
     before = running(driver, "odd-2")
     began = time.monotonic()
-    driver.restart(before)
+    driver.restart(before, always)
     assert time.monotonic() - began >= 2
     assert running(driver, "odd-2").identity != before.identity
     host.lxc("delete", "--force", "odd-2")
@@ -363,7 +364,7 @@ def test_a_restart_that_somebody_else_has_made(host: LxdHost, driver: LxdDriver)
     host.lxc("restart", "web-1", "--force")
     after = running(driver).identity
     with pytest.raises(DriverError, match="started anew"):
-        driver.restart(before)
+        driver.restart(before, always)
     assert running(driver).identity == after
 
 
@@ -393,7 +394,7 @@ def test_over_tls(host: LxdHost, certificate: tuple[str, str]) -> None:
     assert driver.run(running(driver), Readiness(("dd", "if=/dev/zero", "bs=1M", "count=20"), 15), NOBODY).code == 0
     assert driver.run(running(driver), Readiness(("yes",), 1), NOBODY).end is RunEnd.TIMED_OUT
     assert shell(driver, "sleep 3 & exit 0", 1).end is RunEnd.LEFT_BEHIND
-    driver.restart(running(driver))
+    driver.restart(running(driver), always)
     assert commands(host) == []
 
 

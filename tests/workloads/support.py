@@ -64,6 +64,11 @@ class ManualClock:
         self.wall += seconds
 
 
+def always() -> bool:
+    """Say that the lease is ours."""
+    return True
+
+
 def module(name: str = "web", kind: ModuleKind = ModuleKind.STATELESS, **more: Any) -> DesiredModule:
     given: dict[str, Any] = {"driver": "sim", "instances": (f"{name}-1",), "readiness": Readiness(("/bin/check",), 3)}
     return DesiredModule(name=name, kind=kind, **(given | more))
@@ -145,7 +150,8 @@ class Platform:
             with self._lock:
                 self.at_once -= 1
 
-    def restart(self, instance: Instance) -> None:
+    def restart(self, instance: Instance, may_act: Callable[[], bool]) -> None:
+        assert may_act()
         key = Key(instance.module, instance.name)
         self.restarts.append((key, self.clock.boot))
         self.hook("restart", key)

@@ -24,6 +24,7 @@ from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
 from idkmesh.workloads.model import DesiredModule, Instance, InstanceState, LxdPlatform, ModuleKind, Readiness, RunEnd
 from idkmesh.workloads.survey import LIST_SECONDS
 from tests.workloads.recorded import metadata, recorded, response
+from tests.workloads.support import always
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -224,7 +225,7 @@ def test_a_restart_whose_end_is_lost(path: str) -> None:
     """AR-5.6: a restart of which nobody knows what came says so: it may have happened."""
     began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
     with daemon(path, wait=says(b""), state=says(began), instances=says(ours())), pytest.raises(DriverError) as told:
-        driver(path).restart(the_instance())
+        driver(path).restart(the_instance(), always)
     assert "not known" in str(told.value)
 
 
@@ -240,7 +241,7 @@ def test_an_instance_that_stops_late_is_started(path: str) -> None:
         state=says(began),
         instances=lambda connection: connection.sendall(next(answers)),
     ) as fake:
-        driver(path).restart(the_instance())
+        driver(path).restart(the_instance(), always)
     assert [line.split()[0] for line in fake.asked] == ["GET", "PUT", "GET", "GET", "PUT", "GET"]
 
 
@@ -274,8 +275,23 @@ def test_one_that_was_started_anew_is_not_forced(path: str) -> None:
         ) as fake,
         pytest.raises(DriverError, match="started anew"),
     ):
-        driver(path).restart(the_instance())
+        driver(path).restart(the_instance(), always)
     assert [line.split()[0] for line in fake.asked].count("PUT") == 1
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_the_lease_is_looked_at_before_each_call(path: str, kept: int) -> None:
+    """AR-5.4: one that is lost by the clean stop's beginning, or by its end: nothing more is asked for."""
+    answers = iter([True] * kept + [False])
+    began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
+    with (
+        daemon(
+            path, wait=says(recorded("restart-graceful-timeout.2-wait")), state=says(began), instances=says(ours())
+        ) as fake,
+        pytest.raises(DriverError, match="the lease is no longer ours"),
+    ):
+        driver(path).restart(the_instance(), lambda: next(answers))
+    assert [line.split()[0] for line in fake.asked].count("PUT") == kept
 
 
 def test_a_restart_has_an_end(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +300,7 @@ def test_a_restart_has_an_end(path: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(lxd, "RESTART_SECONDS", 0.3)
     began = response(202, {"type": "async", "metadata": metadata("restart.2-wait") | {"status_code": 103}})
     with daemon(path, wait=hangs, state=says(began), instances=says(ours())), pytest.raises(DriverError) as told:
-        driver(path).restart(the_instance())
+        driver(path).restart(the_instance(), always)
     assert "not known: timeout" in str(told.value)
 
 

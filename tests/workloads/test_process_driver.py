@@ -22,6 +22,7 @@ from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS, is_ours, star
 from idkmesh.workloads.model import DEFAULT_PROBE_UID, InstanceState, Run, RunEnd
 from tests.health.probe_support import descriptors
 from tests.workloads.process_support import STUBBORN, alive, command, module, one, pid_of, waited, with_variable
+from tests.workloads.support import always
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -245,15 +246,24 @@ def test_restart(driver: ProcessDriver) -> None:
     """AR-5.6: TERM to the group and a new process at once; who was started anew since is left alone."""
     first = one(driver, module())
     began = time.monotonic()
-    driver.restart(first)
+    driver.restart(first, always)
     assert time.monotonic() - began < 9
     second = one(driver, module())
     assert second.state is InstanceState.RUNNING
     assert second.identity != first.identity
     assert not alive(pid_of(first))
     with pytest.raises(DriverError, match="not the one that was seen"):
-        driver.restart(first)
+        driver.restart(first, always)
     assert one(driver, module()) == second
+
+
+def test_without_the_lease_nothing_is_restarted(driver: ProcessDriver) -> None:
+    """AR-5.4: a lease that is lost by the call leaves the process alone."""
+    first = one(driver, module())
+    with pytest.raises(DriverError, match="no longer ours"):
+        driver.restart(first, lambda: False)
+    assert one(driver, module()) == first
+    assert alive(pid_of(first))
 
 
 def test_restart_of_one_that_does_not_end(
@@ -268,7 +278,7 @@ def test_restart_of_one_that_does_not_end(
     group = [pid for pid in with_variable("IDKMESH_INSTANCE=worker-1") if os.getpgid(pid) == pid_of(first)]
     assert len(group) == 2
     began = time.monotonic()
-    driver.restart(first)
+    driver.restart(first, always)
     assert time.monotonic() - began >= 1
     assert waited(lambda: not any(alive(pid) for pid in group), 5)
 
@@ -281,7 +291,7 @@ def test_what_cannot_be_started() -> None:
         found = made.instances([module("a", ("no-such-program",)), module("b", cwd="/no/such/folder")])
         assert [instance.state for instance in found] == [InstanceState.STOPPED] * 2
         with pytest.raises(DriverError):
-            made.restart(found[0])
+            made.restart(found[0], always)
     finally:
         made.close()
     assert "process: a-1 cannot be started: no such program; a new try in 1 s" in lines
@@ -299,7 +309,7 @@ def test_close(driver: ProcessDriver, children: Callable[..., list[int]]) -> Non
     with pytest.raises(DriverError, match="closed"):
         driver.instances([module()])
     with pytest.raises(DriverError):
-        driver.restart(found[0])
+        driver.restart(found[0], always)
 
 
 SUPERVISOR = """
@@ -358,7 +368,7 @@ def test_a_guard_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, childre
             patched.setattr(sys, "executable", "/no/such/python")
             found = made.instances([module(replicas=2)])
             assert [instance.state for instance in found] == [InstanceState.RUNNING] * 2
-        made.restart(found[0])
+        made.restart(found[0], always)
         assert one(made, module()).state is InstanceState.RUNNING
         assert len(guards(children())) == 1
     finally:
@@ -375,7 +385,7 @@ def test_what_is_no_longer_declared(driver: ProcessDriver) -> None:
     driver.instances([])
     assert driver.run(instance, command("true"), DEFAULT_PROBE_UID).end is RunEnd.COULD_NOT_RUN
     with pytest.raises(DriverError):
-        driver.restart(instance)
+        driver.restart(instance, always)
 
 
 def test_what_is_no_longer_declared_holds_no_descriptor(driver: ProcessDriver) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from idkmesh.workloads.model import DesiredModule, Instance, Readiness, Run
+
+
+NOT_OURS: Final = "the lease is no longer ours"
+"""Why nothing is ended after a no of ``may_act``."""
 
 
 class DriverError(Exception):
@@ -26,8 +30,12 @@ class Driver(Protocol):
     def run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:
         """Run a readiness command inside an instance (AR-3.2 to AR-3.4), and return when it is over. Never raises."""
 
-    def restart(self, instance: Instance) -> None:
-        """Restart an instance (AR-5.6). Raises :class:`DriverError` where that did not come about, or is not known."""
+    def restart(self, instance: Instance, may_act: Callable[[], bool]) -> None:
+        """Restart an instance (AR-5.6). Raises :class:`DriverError` where that did not come about, or is not known.
+
+        ``may_act`` looks at the lease (AR-5.4): it is asked right before each call that ends the instance, and nothing
+        is ended after a no.
+        """
 
     def close(self) -> None:
         """Give back what is held. A second call changes nothing."""

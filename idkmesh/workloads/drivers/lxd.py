@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from idkmesh.workloads.drivers.driver import DriverError
+from idkmesh.workloads.drivers.driver import NOT_OURS, DriverError
 from idkmesh.workloads.drivers.lxd_answers import (
     Described,
     LxdError,
@@ -35,7 +35,7 @@ from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
 from idkmesh.workloads.model import OWNER_KEY, Instance, InstanceState, Run, RunEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from idkmesh.health.probes.probe import Deadline
     from idkmesh.workloads.model import DesiredModule, LxdPlatform, Readiness
@@ -102,18 +102,19 @@ class LxdDriver:
             run = Run(RunEnd.COULD_NOT_RUN, f"a fault of the driver: {type(error).__name__}")
         return replace(run, seconds=time.monotonic() - began)
 
-    def restart(self, instance: Instance) -> None:
+    def restart(self, instance: Instance, may_act: Callable[[], bool]) -> None:
         """Restart an instance (see :class:`~idkmesh.workloads.drivers.driver.Driver`).
 
         A clean stop that does not come about is forced. Where an instance has stopped late, between the two, it is
-        started: it would stay down otherwise. One that was started anew meanwhile is left alone.
+        started, whoever holds the lease by then: it would stay down otherwise. One that was started anew meanwhile is
+        left alone.
         """
         name, until = instance.name, seconds_from_now(RESTART_SECONDS)
         try:
             self._looked_at(instance)
-            if not self._changed(name, "restart", CLEAN_STOP_SECONDS, until):
+            if not self._ended(name, CLEAN_STOP_SECONDS, until, may_act):
                 return
-            if not self._is_stopped(instance) and not self._changed(name, "restart", 0, until):
+            if not self._is_stopped(instance) and not self._ended(name, 0, until, may_act):
                 return
             reason = self._changed(name, "start", CHANGE_SECONDS, until)
         except LxdError as error:
@@ -190,6 +191,12 @@ class LxdDriver:
         if found.identity != instance.identity:
             raise LxdError(_STARTED_ANEW)
         return False
+
+    def _ended(self, name: str, seconds: int, until: Deadline, may_act: Callable[[], bool]) -> str:
+        """Restart it, and return why that failed, nothing if it came about (see :meth:`_changed`)."""
+        if not may_act():
+            raise LxdError(NOT_OURS)
+        return self._changed(name, "restart", seconds, until)
 
     def _changed(self, name: str, action: str, seconds: int, until: Deadline) -> str:
         """Change an instance's state, and return why that failed, nothing if it came about.

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.workloads.drivers.driver import NOT_OURS, DriverError
 from idkmesh.workloads.drivers.process_crew import Crew, Program
 from idkmesh.workloads.drivers.process_run import CommandRunner
 from idkmesh.workloads.model import Instance, InstanceState, Run, RunEnd
@@ -72,8 +73,13 @@ class ProcessDriver:
             return Run(RunEnd.COULD_NOT_RUN, _NOT_THERE, seconds=run.seconds)
         return run
 
-    def restart(self, instance: Instance) -> None:
-        """Send TERM to its group, KILL after 10 s, and start it again (see :class:`Driver`)."""
+    def restart(self, instance: Instance, may_act: Callable[[], bool]) -> None:
+        """Send TERM to its group, KILL after 10 s, and start it again (see :class:`Driver`).
+
+        KILL finishes what TERM has begun: the process is this supervisor's own, whoever holds the lease by then.
+        """
+        if not may_act():
+            raise DriverError(f"process: {instance.name} is not restarted: {NOT_OURS}")
         self._crew.restart(instance.name, instance.identity)
 
     def close(self) -> None:
