@@ -86,23 +86,6 @@ def ended(due: Due, fault: str | None) -> Change:
     return restart_change(what, due.key, detail=due.detail, unhealthy_seconds=seconds, outcome=fault or "")
 
 
-def claim(lease: LeaseView, grant: Grant, due: Due, cooldown: float, *, known: bool) -> Claimed:
-    """Claim a restart (AR-5.3). Raises nothing.
-
-    ``known``: what is outstanding in this module is known here, so that a claim of it by somebody tells nothing new. It
-    is known too where all the other replicas are healthy.
-    """
-    try:
-        first = lease.store.claim(grant, due.key.module, cooldown)
-        if not (first or known or due.alone):
-            return Claimed.MODULE if lease.held() == grant else Claimed.LOST
-        if lease.store.claim(grant, str(due.key), cooldown):
-            return Claimed.YES
-    except Exception:  # noqa: BLE001  a fault of the store's own too: it may have claimed, or not
-        return Claimed.NO_ANSWER
-    return Claimed.INSTANCE if lease.held() == grant else Claimed.LOST
-
-
 def claimed_record(record: Record, claimed: Claimed, now: float) -> Record:
     """Return the record of an instance whose restart was asked for. Pure."""
     match claimed:
@@ -182,7 +165,7 @@ class Restarter:
             return False
         self._voice.well("record", "restarts can be recorded again")
         module = due.key.module
-        claimed = claim(self._lease, grant, due, cooldown, known=module in self._known)
+        claimed = self._claim(due, grant, cooldown)
         if claimed in _OF_THE_INSTANCE:
             self._known.add(module)
         # What holds up one replica, and is not its own, holds up the others as well.
@@ -219,6 +202,24 @@ class Restarter:
             restart, tracker = record.restart, record.tracker
             if restart is not None and restart.end is RestartEnd.PENDING:
                 self._end(Due(record.key, tracker.detail, max(0.0, restart.at - tracker.since), alone=False), NOT_KNOWN)
+
+    def _claim(self, due: Due, grant: Grant, cooldown: float) -> Claimed:
+        """Claim a restart (AR-5.3). Raises nothing.
+
+        Where what is outstanding in the module is known here, or all other replicas are healthy, a claim of the module
+        by somebody tells nothing new.
+        """
+        store, module = self._lease.store, due.key.module
+        try:
+            if store.claim(grant, module, cooldown):
+                self._known.add(module)  # also where the next claim has no answer: this one would hold up ourselves
+            elif not (module in self._known or due.alone):
+                return Claimed.MODULE if self._lease.held() == grant else Claimed.LOST
+            if store.claim(grant, str(due.key), cooldown):
+                return Claimed.YES
+        except Exception:  # noqa: BLE001  a fault of the store's own too: it may have claimed, or not
+            return Claimed.NO_ANSWER
+        return Claimed.INSTANCE if self._lease.held() == grant else Claimed.LOST
 
     def _call(self, due: Due, grant: Grant, drivers: Mapping[str, Driver]) -> Call[bool]:
         record = self._ledger.records[due.key]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.drivers.driver import DriverError
+from idkmesh.workloads.lease.store import LeaseStoreError
 from idkmesh.workloads.model import InstanceState, ModuleKind, Readiness, Run, RunEnd
 from idkmesh.workloads.record import Key, RestartEnd
 from idkmesh.workloads.snapshot import Role
@@ -602,6 +603,22 @@ def test_a_silent_lease_store(tmp_path: Path) -> None:
     table.silent = False
     game.play(10)
     assert game.told[1].facts["outcome"] == "the lease's store did not answer"
+    assert instants(game) == [140.0]
+
+
+def test_a_store_that_falls_silent_between_two_claims(tmp_path: Path) -> None:
+    """AR-5.3: the module's claim is ours, and no other's that would hold us up for a cooldown."""
+    game = Game(tmp_path, declaration(WEB))
+    claim, asked = game.lease.store.claim, itertools.count()
+
+    def claims_once(*given: object) -> bool:
+        if next(asked) == 1:
+            raise LeaseStoreError("the lease's store does not answer")
+        return bool(claim(*given))
+
+    game.lease.store.claim = claims_once
+    game.play(150, FAILS)
+    assert game.told[3].facts["outcome"] == "the lease's store did not answer"
     assert instants(game) == [140.0]
 
 
