@@ -210,12 +210,14 @@ class Restarter:
         by somebody tells nothing new.
         """
         store, module = self._lease.store, due.key.module
+        # By its platform's name, not by its module's, which a reload may change: it is the same instance then.
+        instance = f"{self._ledger.records[due.key].module.driver}/{due.key.name}"
         try:
             if store.claim(grant, module, cooldown):
                 self._known.add(module)  # also where the next claim has no answer: this one would hold up ourselves
             elif not (module in self._known or due.alone):
                 return Claimed.MODULE if self._lease.held() == grant else Claimed.LOST
-            if store.claim(grant, str(due.key), cooldown):
+            if store.claim(grant, instance, cooldown):
                 return Claimed.YES
         except Exception:  # noqa: BLE001  a fault of the store's own too: it may have claimed, or not
             return Claimed.NO_ANSWER

@@ -465,7 +465,7 @@ def test_a_lease_lost_before_the_call(tmp_path: Path) -> None:
 
     def slow_claim(*given: object) -> bool:
         granted = bool(claim(*given))
-        if given[1] == "web/web-1":
+        if given[1] == "sim/web-1":
             clock.move(13)
         return granted
 
@@ -584,12 +584,25 @@ def test_a_claim_that_is_taken(tmp_path: Path) -> None:
     """AR-5.3: an instance that was claimed within its cooldown is not restarted, and not before another cooldown."""
     game = Game(tmp_path, ONE)
     game.lease.turn()
-    game.lease.store.claims["web/web-1"] = game.clock.boot
+    game.lease.store.claims["sim/web-1"] = game.clock.boot
     game.play(379, FAILS)
     assert game.platform.restarts == []
     assert game.whats()[-1] == "instance.restart_failed"
     game.play(5)
     assert instants(game) == [380.0]
+
+
+def test_a_module_with_another_name(tmp_path: Path) -> None:
+    """AR-5.1, AR-5.3: the instance is the same when its module is called otherwise: its cooldown goes on."""
+    clock = ManualClock()
+    platform = Platform(clock, {"web": ("web-1",), "shop": ("web-1",)})
+    game = Game(tmp_path, ONE, clock=clock, platform=platform)
+    game.play(90, FAILS)
+    game.supervisor.reload(declaration(module("shop", instances=("web-1",))))
+    game.play(285)
+    assert instants(game) == [80.0]
+    game.play(300)
+    assert len(instants(game)) == 2
 
 
 def test_a_silent_lease_store(tmp_path: Path) -> None:
