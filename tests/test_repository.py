@@ -49,7 +49,7 @@ def readme_commands() -> list[str]:
 
 
 def clauses(text: str) -> set[str]:
-    return set(re.findall(r"\b(?:HS|CT|EV|HL)-\d+(?:\.\d+)?", text))
+    return set(re.findall(r"\b(?:HS|CT|EV|HL|RA)-\d+(?:\.\d+)?", text))
 
 
 def stated_clauses() -> set[str]:
@@ -64,10 +64,21 @@ SCOPE = {"HS-1.3"}
 """Clauses that say what the project is for. Nothing that it does could prove them."""
 
 
+BEING_BUILT = {
+    *("RA-1.2", "RA-1.3", "RA-4.1", "RA-4.2", "RA-4.3"),
+    *("RA-5.1", "RA-5.2", "RA-5.3", "RA-5.4", "RA-5.5", "RA-5.6", "RA-5.7", "RA-5.8"),
+    *("RA-6.1", "RA-6.2", "RA-6.3", "RA-6.4"),
+    *("RA-7.1", "RA-7.2", "RA-7.3", "RA-7.4", "RA-7.5"),
+    *("RA-8.1", "RA-8.2", "RA-8.3", "RA-8.4", "RA-8.5", "RA-8.6"),
+    *("RA-9.1", "RA-9.2", "RA-9.3", "RA-9.4", "RA-9.5", "RA-10.1", "RA-10.2"),
+}
+"""Clauses of a part that is not whole yet. A part leaves with the tests that prove it; in the end this is empty."""
+
+
 def proved_clauses(docstring: str) -> set[str]:
     """Return the clauses that a docstring names; ``HS-3.1 to HS-3.10`` names those between too."""
     proved = clauses(docstring)
-    for first, last in re.findall(r"\b((?:HS|CT|EV|HL)-\d+\.\d+) to ((?:HS|CT|EV|HL)-\d+\.\d+)", docstring):
+    for first, last in re.findall(r"\b((?:HS|CT|EV|HL|RA)-\d+\.\d+) to ((?:HS|CT|EV|HL|RA)-\d+\.\d+)", docstring):
         section, _, low = first.partition(".")
         proved |= {f"{section}.{number}" for number in range(int(low), int(last.partition(".")[2]) + 1)}
     return proved
@@ -115,7 +126,7 @@ def test_every_clause_is_proved() -> None:
         tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
         proved.update(*(proved_clauses(ast.get_docstring(test) or "") for test in tests))
     stated = {clause for clause in stated_clauses() if "." in clause}
-    assert stated - proved == SCOPE
+    assert stated - proved == SCOPE | BEING_BUILT
 
 
 def test_specifications_cite_what_exists() -> None:

@@ -83,6 +83,7 @@ SCHEMA_NAMES: Final = (
     "event.json",
     "http-request-inspection.json",
     "inspection.json",
+    "node-observation.json",
     "probe-matrix.json",
     "probe-run.json",
     "probe.json",
