@@ -81,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_healthcheck(commands)
     _add_probes(commands)
     _add_rehearse(commands)
+    _add_node(commands)
     return parser
 
 
@@ -103,6 +104,8 @@ def _add_control_tower(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="FILE",
         help="read the session token from FILE (default: IDKMESH_CONTROL_TOWER_TOKEN, else random)",
     )
+    text = "write address and token to FILE, for idkmesh node get, and remove it at the end"
+    parser.add_argument("--client-file", metavar="FILE", help=text)
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_health(parser, "without one it watches its own store and the disk under it")
     add_event_flags(parser)
@@ -262,6 +265,22 @@ def _add_rehearse(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command=_rehearse)
 
 
+def _add_node(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser("node", help="look at a running node", description="Look at a running node.")
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    getting = actions.add_parser(
+        "get",
+        help="ask a control tower how its node is",
+        description="Ask a control tower once, within a second, how its node is. No proxy is used, no name looked up.",
+        epilog="exit codes: 0 it has answered, 1 nobody listens or it timed out, 2 wrong usage or a bad FILE, "
+        "3 could not tell: not the answer of a node, or the token is refused",
+    )
+    text = "the address and the token, as control-tower --client-file writes them"
+    getting.add_argument("--client-file", metavar="FILE", required=True, help=text)
+    getting.add_argument("--json", action="store_true", help="print the document as the node gives it")
+    getting.set_defaults(command=_node_get)
+
+
 def add_event_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a service that records events: where it keeps them, and how many."""
     group = parser.add_argument_group("events", "each is a variable too, IDKMESH_STORE for example; flags win")
@@ -340,6 +359,7 @@ def _control_tower(arguments: argparse.Namespace) -> int:
         _health_flags(arguments),
         port_file=arguments.port_file,
         token_file=arguments.token_file,
+        client_file=arguments.client_file,
         open_page=arguments.open,
     )
 
@@ -409,3 +429,9 @@ def _rehearse(arguments: argparse.Namespace) -> int:
 
     given = {name: value for name, value in vars(arguments).items() if name != "command"}
     return rehearse(given)
+
+
+def _node_get(arguments: argparse.Namespace) -> int:
+    from idkmesh.node_command import get
+
+    return get(arguments.client_file, as_json=arguments.json)

@@ -69,6 +69,14 @@ def newest_time(connection: sqlite3.Connection, path: Path) -> datetime | None:
     return time
 
 
+def latest_time(connection: sqlite3.Connection, path: Path) -> str:
+    """Return the latest time of any event, as it is written, "" where there is none. Looks at every event."""
+    (text,) = connection.execute("SELECT max(time) FROM event").fetchone()
+    if text is not None and parsed_time(text) is None:
+        raise _damaged(path, "the latest time of its events is none")
+    return text or ""
+
+
 def parsed_time(text: object) -> datetime | None:
     """Return the instant that a stored time names, None where it is not written as a store writes it (EV-1.4)."""
     if not isinstance(text, str) or _TIME.fullmatch(text) is None:

@@ -9,6 +9,7 @@ import enum
 import os
 import threading
 import time
+from dataclasses import dataclass
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -57,6 +58,20 @@ class Limit(enum.Enum):
         self.setting = setting
         self.effect = effect
         self.fate = fate
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is used at this moment.
+
+    ``exhausted`` is so while requests, connections or bytes meet their limit (HS-13.2), and while the machine is out of
+    descriptors.
+    """
+
+    connections: int
+    in_flight: int
+    buffered_bytes: int
+    exhausted: bool
 
 
 class Pulse(Protocol):
@@ -245,6 +260,13 @@ class Core:
             return True
         last, self.probe_statuses[request.path] = self.probe_statuses[request.path], status
         return status != last
+
+    def load(self) -> Load:
+        """Return what is used at this moment, without waiting."""
+        exhausted = self.front is not None and self.front.acceptor.paused
+        if self.crossed:
+            exhausted |= any(row.active for limit, row in self.crossings.items() if limit is not Limit.STREAMS)
+        return Load(self.connections, self.limiter.in_flight, self.budget.used, exhausted)
 
     def usage(self) -> ServiceUsage:
         """Return what is used right now and was counted since the start."""
