@@ -195,8 +195,8 @@ class NodeWatch:
         self._late = behind_ms > 0
         if self._late:
             self._log(
-                f"the wall clock is {behind_ms} ms behind the latest recorded event; set it right: until it has caught "
-                f"up {PATH} says that this node is not ready",
+                f"the wall clock is {behind_ms} ms behind the latest recorded event, so one of the two is wrong; set "
+                f"the clock right: until it has caught up {PATH} says that this node is not ready",
                 logging.WARNING,
             )
         else:

@@ -282,7 +282,7 @@ def test_a_clock_that_catches_up(world: World) -> None:
     for _ in range(3):
         world.watch.look()
     assert world.watch.observation().clock.behind_ms == 0
-    assert [line.partition(";")[0] for line in world.lines] == [
+    assert [line.partition(",")[0] for line in world.lines] == [
         "the wall clock is 2000 ms behind the latest recorded event",
         "the wall clock is no longer behind the latest recorded event",
     ]

@@ -114,9 +114,10 @@ def test_a_node_for_people(tmp_path: Path) -> None:
         assert text.count("\n") == 1
 
 
-def test_its_listeners(tmp_path: Path) -> None:
-    """RA-5.4: both of them, with the process that the kernel shows to own them."""
-    with node(tmp_path, "--probe-listen=127.0.0.1:0") as tower:
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
+def test_its_listeners(tmp_path: Path, host: str) -> None:
+    """RA-5.4, RA-4.1: both of them, with the process that the kernel shows to own them, at any loopback address."""
+    with node(tmp_path, "--probe-listen=127.0.0.1:0", f"--host={host}") as tower:
         found = tower.seen().listeners
         assert [(each.name, each.owner_pid, each.live) for each in found] == [
             ("api", tower.process.pid, True),
