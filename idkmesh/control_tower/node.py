@@ -62,11 +62,12 @@ class MarkSource(Protocol):
 class Parts:
     """What a node's own parts say of this moment; nothing in it waits.
 
-    ``well`` says whether every component makes progress, ``activation_ready`` whether readiness holds, but for a drain.
+    ``load`` takes the monotonic time. ``well`` says whether every component makes progress, ``activation_ready``
+    whether readiness holds, but for a drain.
     """
 
     limits: ServiceLimits
-    load: Callable[[], Load]
+    load: Callable[[float], Load]
     well: Callable[[], bool]
     activation_ready: Callable[[], bool]
     draining: Callable[[], bool]
@@ -120,7 +121,7 @@ class NodeWatch:
     def observation(self) -> Observation:
         """Return the observation of this moment."""
         now, seen, parts = self._clock.monotonic(), self._seen, self._parts
-        load, limits = parts.load(), parts.limits
+        load, limits = parts.load(now), parts.limits
         clock = self._durable_clock(readable=now - seen.read_at <= OLD_SECONDS)
         return Observation(
             node=self.identity,

@@ -64,8 +64,8 @@ class Limit(enum.Enum):
 class Load:
     """What is used at this moment.
 
-    ``exhausted`` is so while requests, connections or bytes meet their limit (HS-13.2), and while the machine is out of
-    descriptors.
+    ``exhausted`` is so while requests, connections or bytes meet their limit (HS-13.2), and for as long after the
+    machine was out of descriptors.
     """
 
     connections: int
@@ -110,6 +110,8 @@ class Core:
         self.timed_out = 0
         self.evicted = 0
         self.abandoned = 0
+        self.full_until = float("-inf")
+        """Until when the machine counts as full: a crossing's quiet time after it last was."""
         self.accepted = 0
         self.attentive = False
         """Whether somebody waits for the end of exchanges, so that a worker is to wake the front for each."""
@@ -261,9 +263,9 @@ class Core:
         last, self.probe_statuses[request.path] = self.probe_statuses[request.path], status
         return status != last
 
-    def load(self) -> Load:
-        """Return what is used at this moment, without waiting."""
-        exhausted = self.front is not None and self.front.acceptor.paused
+    def load(self, now: float) -> Load:
+        """Return what is used at `now`, without waiting."""
+        exhausted = now < self.full_until
         if self.crossed:
             exhausted |= any(row.active for limit, row in self.crossings.items() if limit is not Limit.STREAMS)
         return Load(self.connections, self.limiter.in_flight, self.budget.used, exhausted)

@@ -127,9 +127,9 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         """Return what is used right now and was counted since the start."""
         return self._core.usage()
 
-    def load(self) -> Load:
-        """Return what is used at this moment and whether a limit is being met, without waiting."""
-        return self._core.load()
+    def load(self, now: float) -> Load:
+        """Return what is used at `now` (monotonic seconds) and whether a limit is being met, without waiting."""
+        return self._core.load(now)
 
     def stream_statistics(self) -> StreamStatistics:
         """Return the event streams' figures: zeros where there is no stream, and before the loop runs."""

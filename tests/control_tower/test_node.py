@@ -223,7 +223,7 @@ class World:
     def __post_init__(self) -> None:
         parts = Parts(
             limits=LIMITS,
-            load=lambda: self.load,
+            load=lambda _: self.load,
             well=lambda: self.well,
             activation_ready=lambda: self.ready,
             draining=lambda: self.draining,
