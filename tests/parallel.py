@@ -21,6 +21,7 @@ ROWS: Final = (
     ("tests/httpd/test_head_reader.py",),
     ("tests/health/test_fault_table.py",),
     ("tests/functional/test_streams.py",),
+    ("tests/functional/test_node.py",),
     ("tests/inspection/test_documents.py",),
     ("tests/health/test_matrix_file.py",),
     ("tests/functional/test_slow_clients.py",),

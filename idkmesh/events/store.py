@@ -147,7 +147,7 @@ class EventStore:
             return read_bounds(connection, self.path)
 
     def latest_time(self) -> str:
-        """Return the latest time of any event, as it is written, "" where there is none. Looks at every event."""
+        """Return the latest time of the newest 100,000 events, as it is written, "" where there is none."""
         with self._reading() as connection:
             return latest_time(connection, self.path)
 
