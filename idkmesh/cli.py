@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOWER_PORT: Final = 8765
 SERVE_PORT: Final = 8000
+ADAPTER_LISTEN: Final = "127.0.0.1:18181"
 LISTED_EVENTS: Final = 50
 INSPECTION_FORMATS: Final = ("text", "json", "sarif")
 MANIFEST_FORMATS: Final = ("kubernetes", "compose", "systemd")
@@ -82,6 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_probes(commands)
     _add_rehearse(commands)
     _add_node(commands)
+    _add_readiness_adapter(commands)
     return parser
 
 
@@ -281,6 +283,27 @@ def _add_node(commands: argparse._SubParsersAction[_Parser]) -> None:
     getting.set_defaults(command=_node_get)
 
 
+def _add_readiness_adapter(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "readiness-adapter",
+        help="answer /startup, /live and /ready for a node that only its command tells of",
+        description="Look at a node each second, with its authenticated command, and answer /startup, /live and /ready "
+        "to this machine from what was seen: 200 for yes, 503 for no.",
+        epilog=f"{_EXIT_CODES}; with --check: 0 ready, 1 not ready or the look failed, 2 wrong usage or a bad file, "
+        "3 could not tell: the command could not be started",
+    )
+    parser.add_argument("--node-id", metavar="ID", required=True, help="the node that is meant; idkmesh node get says")
+    parser.add_argument(
+        "--client-file", metavar="FILE", required=True, help="the node's address and token, which control-tower writes"
+    )
+    listen = "a loopback IPv4 address and a port, 0 for a free one (default: %(default)s)"
+    parser.add_argument("--listen", metavar="ADDR:PORT", default=ADAPTER_LISTEN, help=listen)
+    parser.add_argument("--check", action="store_true", help="look once, print what was seen, and end")
+    text = "another program that prints the node's observation (default: a control tower is asked)"
+    parser.add_argument("argv", metavar="-- ARGV", nargs="*", help=text)
+    parser.set_defaults(command=_readiness_adapter)
+
+
 def add_event_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a service that records events: where it keeps them, and how many."""
     group = parser.add_argument_group("events", "each is a variable too, IDKMESH_STORE for example; flags win")
@@ -435,3 +458,15 @@ def _node_get(arguments: argparse.Namespace) -> int:
     from idkmesh.node_command import get
 
     return get(arguments.client_file, as_json=arguments.json)
+
+
+def _readiness_adapter(arguments: argparse.Namespace) -> int:
+    from idkmesh.readiness_adapter_command import Request, check, serve
+
+    request = Request(
+        node_id=arguments.node_id,
+        client_file=arguments.client_file,
+        listen=arguments.listen,
+        argv=tuple(arguments.argv),
+    )
+    return check(request) if arguments.check else serve(request)
