@@ -22,6 +22,8 @@ ROWS: Final = (
     ("tests/health/test_fault_table.py",),
     ("tests/functional/test_streams.py",),
     ("tests/functional/test_node.py",),
+    ("tests/adapter/test_adapter.py",),
+    ("tests/functional/test_readiness_adapter.py",),
     ("tests/inspection/test_documents.py",),
     ("tests/health/test_matrix_file.py",),
     ("tests/functional/test_slow_clients.py",),

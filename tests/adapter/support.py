@@ -151,9 +151,11 @@ class Adapter:
 
 
 @contextlib.contextmanager
-def adapter(file: Path, log: Path, *flags: str, node_id: str = NODE_ID, argv: Sequence[str] = ()) -> Iterator[Adapter]:
-    """Run an adapter on a free port; at the end it is ended if the test has not done so."""
-    line = command(file, "--listen", "127.0.0.1:0", *flags, node_id=node_id, argv=argv)
+def adapter(
+    file: Path, log: Path, *, node_id: str = NODE_ID, argv: Sequence[str] = (), prefix: Sequence[str] = ()
+) -> Iterator[Adapter]:
+    """Run an adapter on a free port, by way of a program where one is given, and end it if the test has not."""
+    line = [*prefix, *command(file, "--listen", "127.0.0.1:0", node_id=node_id, argv=argv)]
     environ = {**os.environ, "IDKMESH_CONTROL_TOWER_TOKEN": TOKEN}
     with log.open("w") as lines:
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=lines, text=True, env=environ)

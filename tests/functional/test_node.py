@@ -24,7 +24,7 @@ from idkmesh.control_tower.listeners import TABLES
 from tests.events.support import event, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 30.0
@@ -84,11 +84,11 @@ class Node:
 
 
 @contextlib.contextmanager
-def node(folder: Path, *flags: str) -> Iterator[Node]:
-    """Start a control tower in a folder, and wait until its client file is there."""
+def node(folder: Path, *flags: str, prefix: Sequence[str] = ()) -> Iterator[Node]:
+    """Start a control tower in a folder, by way of a program where one is given, and wait for its client file."""
     store, client_file = folder / "events.sqlite3", folder / "client.json"
     files = (f"--store={store}", f"--client-file={client_file}")
-    command = [sys.executable, "-m", "idkmesh", "control-tower", "--port=0", *files, *flags]
+    command = [*prefix, sys.executable, "-m", "idkmesh", "control-tower", "--port=0", *files, *flags]
     process = subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         deadline = time.monotonic() + PATIENCE
