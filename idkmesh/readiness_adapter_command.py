@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import re
@@ -47,8 +48,9 @@ class Request:
 
 def check(request: Request) -> int:
     """Look once, print a line, and return the exit code (RA-9.3)."""
+    listen_address(request.listen)
     argv = _checked(request, must_exist=True)
-    sampler = Sampler(request.node_id)
+    sampler = Sampler(request.node_id, _meanings(request))
     looks = Looks(argv, sampler, lambda _: None)
     with contextlib.closing(looks), _raising_signals():
         looks.run(1)
@@ -67,17 +69,14 @@ def serve(request: Request) -> int:
 
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(ShutdownSignals())  # an early one must not be lost
-        argv = _checked(request, must_exist=False)
+        address, argv = listen_address(request.listen), _checked(request, must_exist=False)
         from idkmesh.adapter.log import PromptLog
-        from idkmesh.adapter.server import AdapterServer, listen_address
+        from idkmesh.adapter.server import AdapterServer
         from idkmesh.serving import bound
 
-        address = listen_address(request.listen)
-        if address is None:
-            wanted = "a loopback IPv4 address and a port, as in 127.0.0.1:18181"
-            raise CommandError(f"--listen: {request.listen!r} is refused, it must be {wanted}", EXIT_USAGE)
         log = PromptLog(None if sys.stderr is None else sys.stderr.fileno())
         sampling = Sampling(request, argv, log)
+        stack.callback(sampling.close)
         server = bound(lambda: AdapterServer(address, sampling.verdict, log), address, flag="--listen", free="port 0")
         stack.callback(server.server_close)  # where the rest cannot be had
         stack.enter_context(sampling.running(server))
@@ -94,10 +93,11 @@ class Sampling:
     def __init__(self, request: Request, argv: Sequence[str], log: PromptLog) -> None:
         self._node_id = request.node_id
         self._log = log
-        self._sampler = Sampler(request.node_id)
+        self._sampler = Sampler(request.node_id, _meanings(request))
         self._looks = Looks(argv, self._sampler, self._tell)
         self._told: str | None = None
         self._told_not_begun: str | None = None
+        self._thread: threading.Thread | None = None
         self.failed = False
 
     def verdict(self) -> Verdict:
@@ -109,8 +109,11 @@ class Sampling:
         """Look for a while. Where the looking fails, ``server`` ends."""
         # As soon as the server is asked to end, so that both end together.
         server.tell(lambda what, _: self._looks.stop() if what == "drain.started" else None)
-        thread = threading.Thread(target=self._run, args=(server,), name="sampling", daemon=True)
-        thread.start()
+        thread = self._thread = threading.Thread(target=self._run, args=(server,), name="sampling", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            raise CommandError("cannot look at the node: the system starts no more threads") from None
         try:
             yield
         finally:
@@ -118,8 +121,11 @@ class Sampling:
             thread.join(JOIN_SECONDS)
             if thread.is_alive():
                 self._log.write("the node's command cannot be ended: it is left behind", logging.WARNING)
-            else:
-                self._looks.close()
+
+    def close(self) -> None:
+        """Close what the thread was woken by, unless it is still there."""
+        if self._thread is None or not self._thread.is_alive():
+            self._looks.close()
 
     def _run(self, server: AdapterServer) -> None:
         try:
@@ -148,6 +154,17 @@ class Sampling:
             self._log.write(line)
 
 
+def listen_address(text: str) -> tuple[str, int]:
+    """Return what ``--listen`` means (RA-8.4). Raises :class:`CommandError` for what is no loopback IPv4 address."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535  # noqa: PLR2004  a port's
+    with contextlib.suppress(ValueError):
+        if is_port and ipaddress.IPv4Address(host).is_loopback:
+            return host, int(port)
+    wanted = "a loopback IPv4 address and a port, as in 127.0.0.1:18181"
+    raise CommandError(f"--listen: {text!r} is refused, it must be {wanted}", EXIT_USAGE)
+
+
 def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
     """Return the command to run. Raises :class:`CommandError` for a bad id or client file (exit code 2)."""
     if not re.fullmatch(IDENTIFIER, request.node_id):
@@ -164,6 +181,11 @@ def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
         console.complain(f"idkmesh: the client file {file} is not there yet: every answer is no until it is")
     own = (sys.executable, "-I", "-S", node_get.__file__, "--client-file", os.path.abspath(file))  # noqa: PTH100  it is a symbolic link that a mounted secret changes
     return request.argv or own
+
+
+def _meanings(request: Request) -> dict[int, str]:
+    """Return what the exit codes of our own command mean: with this one it prints no document (RA-6.2)."""
+    return {} if request.argv else {EXIT_USAGE: f"the client file {request.client_file} is not there, or is refused"}
 
 
 @contextlib.contextmanager

@@ -5,8 +5,7 @@ The serial profile handles a request in the loop, so that one thread does all of
 
 from __future__ import annotations
 
-import ipaddress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import __version__
 from idkmesh.httpd import BoundedHTTPServer
@@ -62,17 +61,6 @@ FORWARDED: Final = Refusal(403, "forbidden", "This adapter answers nobody who as
 TOO_LONG: Final = Refusal(431, "headers_too_large", f"The request's head has more than {MAX_HEAD_BYTES} bytes.")
 
 
-def listen_address(text: str) -> tuple[str, int] | None:
-    """Return the loopback IPv4 address and the port that ``--listen`` means, None for anything else (RA-8.4)."""
-    host, _, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65_535:  # noqa: PLR2004  a port's
-        return None
-    try:
-        return (host, int(port)) if ipaddress.IPv4Address(host).is_loopback else None
-    except ValueError:
-        return None
-
-
 def refusal_of(request: Request, authority: str, peer: str) -> Refusal | None:
     """Say why a request is none of those that the adapter answers, in the order of HS-3.13 (RA-8.2, RA-8.3)."""
     names = [name.lower() for name, _ in request.fields]
@@ -94,20 +82,22 @@ def response_of(path: str, told: Verdict) -> Response:
 
 
 class _Paths(WithoutRoutes):
-    """The application: each request is judged where its peer is known, in the loop."""
+    """The application. What is refused is refused before anything else, in a drain too."""
 
     def __init__(self, server: AdapterServer, verdict: Callable[[], Verdict]) -> None:
         self._server = server
         self._verdict = verdict
+
+    def preempt(self, request: Request) -> Refusal | None:  # type: ignore[override]  # those without routes refuse nothing
+        """Refuse what the adapter does not answer."""
+        return refusal_of(request, self._server.authority, self._server.peer)
 
     def judge(self, request: Request) -> Responder:  # noqa: ARG002  the front's question
         """Have it answered."""
         return self._answer
 
     def _answer(self, exchange: Exchange) -> None:
-        request = exchange.request
-        refusal = refusal_of(request, self._server.authority, exchange.client_address[0])
-        exchange.respond(response_of(request.target, self._verdict()) if refusal is None else refusal)
+        exchange.respond(response_of(exchange.request.target, self._verdict()))
 
 
 class AdapterServer(BoundedHTTPServer):
@@ -119,6 +109,9 @@ class AdapterServer(BoundedHTTPServer):
     def __init__(self, address: tuple[str, int], verdict: Callable[[], Verdict], log: PromptLog) -> None:
         self._verdict = verdict
         self._log = log
+        self.peer = ""
+        """Whose connection is served: of the one that there is. At the end of a drain there may be another one besides,
+        and to nobody is said more than no then."""
         identity = ServiceIdentity(service="idkmesh-readiness-adapter", service_version=__version__, read_only=True)
         super().__init__(address, None, limits=LIMITS, identity=identity)
 
@@ -126,6 +119,11 @@ class AdapterServer(BoundedHTTPServer):
     def authority(self) -> str:
         """The address that it listens on, as it stands in ``Host``."""
         return f"{self.server_name}:{self.server_port}"
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002, ANN401  the standard signature
+        """Take note of the peer: it is answered, if only that it may not ask."""
+        self.peer = client_address[0]
+        return True
 
     def _make_application(self) -> Application:
         self._core.log = self._log  # the server's own has a thread for it

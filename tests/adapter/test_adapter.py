@@ -281,3 +281,4 @@ def test_a_client_file_that_is_not_there_yet(tmp_path: Path) -> None:
         until(lambda: len(here.log()) >= 2, "two lines of the log", PATIENCE)
         assert here.told() == NO
         assert "is not there yet" in here.log()[0]
+        assert f"exit code 2: the client file {file} is not there, or is refused)" in here.log()[1]

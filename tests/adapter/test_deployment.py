@@ -17,9 +17,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from idkmesh.adapter.server import listen_address
 from idkmesh.cli import build_parser
 from idkmesh.inspect_command import inspect_files
+from idkmesh.readiness_adapter_command import listen_address
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "deploy" / "readiness-adapter"

@@ -200,10 +200,11 @@ def test_a_replaced_namespace(tmp_path: Path) -> None:
             left = stack.enter_context(adapter(tower.client_file, tmp_path / "log", node_id=node_id, prefix=old))
             until(lambda: healthcheck(old, left, "/ready") == 0, "ready in the first", PATIENCE)
             tower.stop()
-        with node(tmp_path, prefix=new) as again:
-            with adapter(again.client_file, tmp_path / "new log", node_id=node_id, prefix=new) as made:
-                until(lambda: healthcheck(new, made, "/startup") == 0, "started in the second", PATIENCE)
-                assert healthcheck(new, made, "/live") == 0
-                for path in ("/startup", "/live", "/ready"):
-                    assert healthcheck(old, left, path) == 1
-            assert "nobody listens" in left.log()[-1]
+            until(lambda: healthcheck(old, left, "/ready") == 1, "no without a node", PATIENCE)
+        again = stack.enter_context(node(tmp_path, prefix=new))
+        made = stack.enter_context(adapter(again.client_file, tmp_path / "new log", node_id=node_id, prefix=new))
+        until(lambda: healthcheck(new, made, "/startup") == 0, "started in the second", PATIENCE)
+        assert healthcheck(new, made, "/live") == 0
+        for path in ("/startup", "/live", "/ready"):
+            assert healthcheck(old, left, path) == 1
+        until(lambda: "nobody listens" in left.log()[-1], "the line", PATIENCE)
