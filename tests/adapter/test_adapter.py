@@ -162,8 +162,10 @@ def test_two_threads(node: NodeCommand, here: Adapter) -> None:
     assert here.threads() == 2
 
 
-@pytest.mark.parametrize("mode", ["print", "hang", "flood", "fork"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("mode", "number"),
+    [*((mode, signal.SIGTERM) for mode in ("print", "hang", "flood", "fork")), ("hang", signal.SIGINT)],
+)
 def test_its_end(mode: str, number: signal.Signals, node: NodeCommand, here: Adapter) -> None:
     """RA-9.2: a signal ends it with 0 within 2.5 s, with its child and what that has forked, a slow client or not."""
     node.do(mode)

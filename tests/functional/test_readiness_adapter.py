@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ import pytest
 
 from idkmesh.adapter.observation import MAX_DOCUMENT_BYTES
 from idkmesh.control_tower.listeners import TABLES
+from scripts.bench.benchlib.processes import free_port
 from tests.adapter.observations import EXAMPLE_FILE
 from tests.adapter.support import PATIENCE, TOKEN, Adapter, adapter, client_file, command
 from tests.functional.support import until
@@ -153,9 +155,69 @@ def test_curl(tmp_path: Path) -> None:
     with node(tmp_path) as tower, beside(tower, tmp_path / "log") as here:
         curl = ["curl", "--silent", "--output", str(tmp_path / "body"), "--write-out", "%{http_code}"]
         url = f"http://127.0.0.1:{here.port}/live"
-        for more, status in (((), "200"), (("--head",), "200"), (("--header", "Host: 10.244.1.7:18181"), "403")):
+        for more, code in (((), "200"), (("--head",), "200"), (("--header", "Host: 10.244.1.7:18181"), "403")):
             done = subprocess.run([*curl, *more, url], capture_output=True, text=True, check=True)
-            assert done.stdout == status
+            assert done.stdout == code
+
+
+HAPROXY = """\
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 5s
+  timeout server 5s
+frontend front
+  bind 127.0.0.1:{front}
+  default_backend nodes
+backend nodes
+  option httpchk
+  http-check send meth GET uri /ready ver HTTP/1.1{host}
+  http-check expect status 200
+  server node {node} check addr 127.0.0.1 port {adapter} inter 300ms fall 1 rise 1
+"""
+
+
+@contextlib.contextmanager
+def haproxy(folder: Path, tower: Node, here: Adapter, host: str) -> Iterator[int]:
+    """Run HAProxy before a node, with checks that ask its adapter. Give the port of its front."""
+    front = free_port()
+    address = json.loads(tower.client_file.read_bytes())["address"]
+    file = folder / f"haproxy-{front}.cfg"
+    file.write_text(HAPROXY.format(front=front, node=address, adapter=here.port, host=host))
+    with subprocess.Popen(
+        ["haproxy", "-db", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield front
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def status(port: int) -> int:
+    """Ask for the node's readiness through the proxy: 0 where nobody answers yet."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not here")
+def test_haproxy(tmp_path: Path) -> None:
+    """RA-8.1, RA-8.3: with the listen address for a Host its checks take a node out and in; without it, only out."""
+    with node(tmp_path) as tower, beside(tower, tmp_path / "log") as here:
+        with haproxy(tmp_path, tower, here, f" hdr Host 127.0.0.1:{here.port}") as front:
+            until(lambda: status(front) == 200, "in", PATIENCE)
+            tower.process.send_signal(signal.SIGSTOP)
+            until(lambda: status(front) == 503, "out", PATIENCE)
+            tower.process.send_signal(signal.SIGCONT)
+            until(lambda: status(front) == 200, "in again", PATIENCE)
+        with haproxy(tmp_path, tower, here, "") as front:
+            until(lambda: status(front) == 503, "never in", PATIENCE)
 
 
 def can_make_namespaces() -> bool:
