@@ -317,6 +317,7 @@ class TestPrograms:
         assert all(run["errors"] == 0 and run["requests"] > 0 for run in runs)
 
     @pins
+    @pytest.mark.alone
     def test_adapter_is_measured_with_its_children(self, tmp_path: Path) -> None:
         """RA-9.1, RA-9.5: two threads, and descriptors that come and go with a child; the node is ready throughout."""
         (run,) = _bench("adapter", tmp_path, "--seconds", "4", only=None)

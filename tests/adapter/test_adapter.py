@@ -162,6 +162,7 @@ def test_two_threads(node: NodeCommand, here: Adapter) -> None:
     assert here.threads() == 2
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("mode", "number"),
     [*((mode, signal.SIGTERM) for mode in ("print", "hang", "flood", "fork")), ("hang", signal.SIGINT)],

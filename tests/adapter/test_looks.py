@@ -86,6 +86,7 @@ def test_a_child_that_hangs(node: NodeCommand) -> None:
         os.waitpid(run, os.WNOHANG)
 
 
+@pytest.mark.alone
 def test_what_a_child_leaves_in_its_group(node: NodeCommand) -> None:
     """RA-7.4: it is killed when the child ends, and the output that it holds open delays nothing."""
     node.do("fork")
@@ -96,6 +97,7 @@ def test_what_a_child_leaves_in_its_group(node: NodeCommand) -> None:
     until(lambda: not alive(grandchild), "the grandchild's end")
 
 
+@pytest.mark.alone
 def test_what_a_child_leaves_outside_its_group(node: NodeCommand) -> None:
     """RA-7.4: output that a process of another session holds open is not waited for."""
     node.do("daemon")
