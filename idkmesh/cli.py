@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TOWER_PORT: Final = 8765
 SERVE_PORT: Final = 8000
+ADAPTER_LISTEN: Final = "127.0.0.1:18181"
 LISTED_EVENTS: Final = 50
 INSPECTION_FORMATS: Final = ("text", "json", "sarif")
 MANIFEST_FORMATS: Final = ("kubernetes", "compose", "systemd")
@@ -97,6 +98,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_rehearse(commands)
     _add_modules(commands)
     _add_supervise(commands)
+    _add_node(commands)
+    _add_readiness_adapter(commands)
     return parser
 
 
@@ -119,6 +122,8 @@ def _add_control_tower(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="FILE",
         help="read the session token from FILE (default: IDKMESH_CONTROL_TOWER_TOKEN, else random)",
     )
+    text = "write address and token to FILE, for idkmesh node get, and remove it at the end"
+    parser.add_argument("--client-file", metavar="FILE", help=text)
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_health(parser, "without one it watches its own store and the disk under it")
     _add_modules_flag(parser, "supervise these modules besides, as idkmesh supervise does")
@@ -322,6 +327,43 @@ def _add_modules_flag(parser: argparse.ArgumentParser, what: str) -> None:
     group.add_argument("--modules", metavar="FILE", help=text)
 
 
+def _add_node(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser("node", help="look at a running node", description="Look at a running node.")
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    getting = actions.add_parser(
+        "get",
+        help="ask a control tower how its node is",
+        description="Ask a control tower once, within a second, how its node is. No proxy is used, no name looked up.",
+        epilog="exit codes: 0 it has answered, 1 nobody listens or it timed out, 2 wrong usage or a bad FILE, "
+        "3 could not tell: not the answer of a node, or the token is refused",
+    )
+    text = "the address and the token, as control-tower --client-file writes them"
+    getting.add_argument("--client-file", metavar="FILE", required=True, help=text)
+    getting.add_argument("--json", action="store_true", help="print the document as the node gives it")
+    getting.set_defaults(command=_node_get)
+
+
+def _add_readiness_adapter(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "readiness-adapter",
+        help="answer /startup, /live and /ready for a node that only its command tells of",
+        description="Look at a node each second, with its authenticated command, and answer /startup, /live and /ready "
+        "to this machine from what was seen: 200 for yes, 503 for no.",
+        epilog=f"{_EXIT_CODES}; with --check: 0 ready, 1 not ready or the look failed, 2 wrong usage or a bad file, "
+        "3 could not tell: the command could not be started",
+    )
+    parser.add_argument("--node-id", metavar="ID", required=True, help="the node that is meant; idkmesh node get says")
+    parser.add_argument(
+        "--client-file", metavar="FILE", required=True, help="the node's address and token, which control-tower writes"
+    )
+    listen = "a loopback IPv4 address and a port, 0 for a free one (default: %(default)s)"
+    parser.add_argument("--listen", metavar="ADDR:PORT", default=ADAPTER_LISTEN, help=listen)
+    parser.add_argument("--check", action="store_true", help="look once, print what was seen, and end")
+    text = "another program that prints the node's observation (default: a control tower is asked)"
+    parser.add_argument("argv", metavar="-- ARGV", nargs="*", help=text)
+    parser.set_defaults(command=_readiness_adapter)
+
+
 def add_event_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a service that records events: where it keeps them, and how many."""
     group = parser.add_argument_group("events", "each is a variable too, IDKMESH_STORE for example; flags win")
@@ -405,6 +447,7 @@ def _control_tower(arguments: argparse.Namespace) -> int:
         modules=arguments.modules,
         port_file=arguments.port_file,
         token_file=arguments.token_file,
+        client_file=arguments.client_file,
         open_page=arguments.open,
     )
 
@@ -496,3 +539,21 @@ def _modules_check(arguments: argparse.Namespace) -> int:
     from idkmesh.modules_command import check_modules
 
     return check_modules(arguments.file, as_json=arguments.json)
+
+
+def _node_get(arguments: argparse.Namespace) -> int:
+    from idkmesh.node_command import get
+
+    return get(arguments.client_file, as_json=arguments.json)
+
+
+def _readiness_adapter(arguments: argparse.Namespace) -> int:
+    from idkmesh.readiness_adapter_command import Request, check, serve
+
+    request = Request(
+        node_id=arguments.node_id,
+        client_file=arguments.client_file,
+        listen=arguments.listen,
+        argv=tuple(arguments.argv),
+    )
+    return check(request) if arguments.check else serve(request)

@@ -60,6 +60,7 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
     modules: str | None,
     port_file: str | None,
     token_file: str | None,
+    client_file: str | None,
     open_page: bool,
 ) -> int:
     """Serve the control tower until a signal ends it, and return the exit code (CT-9)."""
@@ -91,7 +92,12 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
         if reloads is not None:
             reloads.attach(functools.partial(_reload, server, watch.matrix_file, supervised))
         return serve_control_tower(
-            server, signals, port_file=port_file, open_page=open_page, probe_address=watch.probe_address
+            server,
+            signals,
+            port_file=port_file,
+            client_file=client_file,
+            open_page=open_page,
+            probe_address=watch.probe_address,
         )
 
 

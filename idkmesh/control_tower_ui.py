@@ -15,6 +15,8 @@ from idkmesh.clock import Clock, SystemClock
 from idkmesh.control_tower.api import Lifetime, Records, status_document
 from idkmesh.control_tower.endpoints import control_tower_table
 from idkmesh.control_tower.event_feed import TYPE_PREFIX, EventFeed
+from idkmesh.control_tower.node import NodeWatch, Parts
+from idkmesh.control_tower.node_record import node_record
 from idkmesh.control_tower.probes import ProbeState
 from idkmesh.control_tower.security import SessionGuard, checked_token, loopback_address
 from idkmesh.events.retention import Retention
@@ -23,7 +25,7 @@ from idkmesh.health.service import HealthReading, HealthService
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
 from idkmesh.service_runtime import ServiceIdentity, limits_document, usage_document
-from idkmesh.serving import STOP_SECONDS, port_written, probes_served, run, url_host
+from idkmesh.serving import STOP_SECONDS, client_written, port_written, probes_served, run, url_host
 from idkmesh.workloads.reading import nothing_supervised
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from idkmesh.health.model import ProbeMatrix
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.front import Front
+    from idkmesh.httpd.responses import Response
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.service_runtime import ServiceLimits
     from idkmesh.workloads.reading import WorkloadReading
@@ -85,6 +88,7 @@ class ControlTowerServer(BoundedHTTPServer):
             if hasattr(self, "_feed"):
                 self._feed.close()
             raise
+        self._node.expect("api", self.origin.removeprefix("http://"), self.socket)
         self.tell(self._feed.observe)
         self._tell_of_start()
 
@@ -101,6 +105,7 @@ class ControlTowerServer(BoundedHTTPServer):
             events=self._feed.snapshot,
             retry_after=self.limits.retry_after,
         )
+        self._node = self._node_watch()
         self._workloads = None if self._supervised is None else self._supervise(self._supervised)
         table = control_tower_table(IDENTITY, self.limits, self._probes, self, self._feed)
         self._core.probe_statuses = {probe.path: 200 for probe in table.probes}
@@ -121,6 +126,18 @@ class ControlTowerServer(BoundedHTTPServer):
             watch=lambda: self._health.watchdog.register(COMPONENT),
         )
 
+    def _node_watch(self) -> NodeWatch:
+        events = self._feed.snapshot()
+        record = node_record(self._feed.path, None if events.warning else events.epoch)
+        parts = Parts(
+            limits=self.limits,
+            load=self.load,
+            well=lambda: not self._health.overdue(),
+            activation_ready=self._probes.activation_ready,
+            draining=lambda: self.limiter.draining,
+        )
+        return NodeWatch(record, self._feed, parts, clock=self._clock, log=self._core.log.write)
+
     def server_bind(self) -> None:
         """Bind, and tell the guard which port that gave: a ``Host`` must name it. The probes run before it opens."""
         facts = {"limits": limits_document(self.limits), "events": self._retention.document()}
@@ -140,6 +157,7 @@ class ControlTowerServer(BoundedHTTPServer):
     def _make_front(self) -> Front:
         """Begin to write events, and to supervise, with the first loop: it is made once, whatever serves."""
         self._feed.start()
+        self._node.start()
         if self._workloads is not None:
             self._workloads.start()
         return super()._make_front()
@@ -152,6 +170,7 @@ class ControlTowerServer(BoundedHTTPServer):
             if self._closed:  # the base class refuses the call in a handler
                 if self._workloads is not None:
                     self._workloads.stop(self.limits.drain_timeout)
+                self._node.stop(STOP_SECONDS)
                 self._health.stop(STOP_SECONDS)
                 self._feed.close()
 
@@ -179,6 +198,11 @@ class ControlTowerServer(BoundedHTTPServer):
     def origin(self) -> str:
         """The service's own origin, ``http://127.0.0.1:8765``."""
         return f"http://{url_host(self.server_name)}:{self.server_port}"
+
+    @property
+    def token(self) -> str:
+        """The session token. A secret."""
+        return self._token
 
     @property
     def link(self) -> str:
@@ -210,6 +234,15 @@ class ControlTowerServer(BoundedHTTPServer):
         """Return what is known of the modules that it supervises."""
         return nothing_supervised() if self._workloads is None else self._workloads.reading()
 
+    def node(self) -> Response:
+        """Answer how this node is (RA-5.1). On the front: reads stored state."""
+        return self._node.answer()
+
+    def expect_listener(self, name: str, listener: BoundedHTTPServer) -> None:
+        """Take another listener of this process into the node's inventory, before serving (RA-5.4)."""
+        address = f"{url_host(listener.server_name)}:{listener.server_port}"
+        self._node.expect(name, address, listener.socket)
+
     def metrics(self) -> bytes:
         """Return health, limits and usage as Prometheus text (HL-5.5), and what is supervised (AR-7.4)."""
         from idkmesh.health.metrics import Reading, exposition  # noqa: PLC0415  80 ms, for which no start waits
@@ -234,23 +267,27 @@ class ControlTowerServer(BoundedHTTPServer):
         return exposition(reading) + metrics.exposition(known.snapshot, known.now.boot)
 
 
-def serve_control_tower(
+def serve_control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
     server: ControlTowerServer,
     signals: ShutdownSignals,
     *,
     port_file: str | None = None,
+    client_file: str | None = None,
     open_page: bool = False,
     probe_address: tuple[str, int] | None = None,
 ) -> int:
     """Announce the server, serve until a signal, drain, and return the exit code (CT-9).
 
     ``probe_address`` is that of the probe listener, if there is to be one. Raises
-    :class:`~idkmesh.console.CommandError` where it cannot be bound or the port file cannot be written.
+    :class:`~idkmesh.console.CommandError` where it cannot be bound or a file cannot be written.
     """
     with contextlib.ExitStack() as stack:
         stack.callback(server.server_close)  # also where the rest cannot be had
-        stack.enter_context(probes_served(probe_address, server.probes, server.limits, IDENTITY))
+        listener = stack.enter_context(probes_served(probe_address, server.probes, server.limits, IDENTITY))
+        if listener is not None:
+            server.expect_listener("probes", listener)
         stack.enter_context(port_written(port_file, server.server_port))
+        stack.enter_context(client_written(client_file, server.origin.removeprefix("http://"), server.token))
         console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
         console.say(f"open {server.link}")
         console.say(f"events are kept in {console.fitted(str(server.events.path))}")

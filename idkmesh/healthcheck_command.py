@@ -28,8 +28,8 @@ PATHS: Final = {"ready": "/readyz", "live": "/livez", "startup": "/startupz"}
 MAX_BODY_BYTES: Final = 64 * 1024
 _SHOWN_NAMES: Final = 20
 _URL: Final = re.compile(r"[!-~]+")
-_YES: Final = frozenset(("ready", "started"))
-_NO: Final = frozenset(("not_ready", "starting"))
+_YES: Final = frozenset(("ready", "started", "live"))
+_NO: Final = frozenset(("not_ready", "starting", "not_live"))
 _LIVENESS: Final = {(200, b"ok"): (0, "ok"), (503, b"stalled"): (EXIT_FAILED, "stalled")}
 
 

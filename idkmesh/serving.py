@@ -7,6 +7,7 @@ import errno
 import functools
 import importlib
 import ipaddress
+import json
 import logging
 import os
 import secrets
@@ -27,6 +28,7 @@ from idkmesh.service_runtime import ServiceIdentity, SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from idkmesh.control_tower.probe_listener import ProbeListener
     from idkmesh.control_tower.probes import ProbeState
     from idkmesh.health.service import HealthService
     from idkmesh.health.watchdog import Watchdog
@@ -75,15 +77,31 @@ def url_host(host: str) -> str:
 @contextlib.contextmanager
 def port_written(file: str | None, port: int) -> Iterator[None]:
     """Keep the port in ``file`` for a while (CT-9.1). Its reader sees the whole line or no file."""
+    with _written(file, "port file", f"{port}\n", 0o644):
+        yield
+
+
+@contextlib.contextmanager
+def client_written(file: str | None, address: str, token: str) -> Iterator[None]:
+    """Keep address and token in ``file`` for a while, for this user alone (RA-4.1, RA-4.3)."""
+    from idkmesh.adapter.node_get import CLIENT_KIND, SCHEMA_VERSION
+
+    client = {"kind": CLIENT_KIND, "schema_version": SCHEMA_VERSION, "address": address, "token": token}
+    with _written(file, "client file", json.dumps(client) + "\n", 0o600):
+        yield
+
+
+@contextlib.contextmanager
+def _written(file: str | None, what: str, text: str, mode: int) -> Iterator[None]:
     if file is None:
         yield
         return
     path = Path(file)
     try:
-        _write_whole(path, f"{port}\n")
+        _write_whole(path, text, mode)
         written = path.lstat()
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise CommandError(f"cannot write the port file {file}: {console.reason(error)}") from None
+        raise CommandError(f"cannot write the {what} {file}: {console.reason(error)}") from None
     try:
         yield
     finally:
@@ -93,7 +111,7 @@ def port_written(file: str | None, port: int) -> Iterator[None]:
                 path.unlink()
 
 
-def _write_whole(path: Path, text: str) -> None:
+def _write_whole(path: Path, text: str, mode: int) -> None:
     """Write a file so that nobody sees half of it. Raises ``OSError`` and leaves nothing beside it.
 
     The folder may be shared: nobody can guess the temporary name, and a file or symbolic link that has it is refused
@@ -101,7 +119,7 @@ def _write_whole(path: Path, text: str) -> None:
     """
     part = path.parent / f".idkmesh-{secrets.token_hex(8)}"
     try:
-        with open(part, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
+        with open(part, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(text)
         part.replace(path)
     except BaseException:
@@ -168,7 +186,7 @@ def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
 
 def _probes_of(
     server: BoundedHTTPServer, health: HealthService, address: tuple[str, int] | None
-) -> contextlib.AbstractContextManager[None]:
+) -> contextlib.AbstractContextManager[ProbeListener | None]:
     """Have a program's server watched, and serve its probes beside it."""
     from idkmesh.control_tower.probes import ProbeState
 
@@ -185,13 +203,13 @@ def _probes_of(
 @contextlib.contextmanager
 def probes_served(
     address: tuple[str, int] | None, state: ProbeState, limits: ServiceLimits, identity: ServiceIdentity
-) -> Iterator[None]:
+) -> Iterator[ProbeListener | None]:
     """Serve the four probe paths on ``address`` for a while (HL-5.6); nothing where that is None.
 
     Raises :class:`CommandError` where it cannot be bound.
     """
     if address is None:
-        yield
+        yield None
         return
     from idkmesh.control_tower.probe_listener import ProbeListener
     from idkmesh.control_tower.probes import probe_rows
@@ -210,7 +228,7 @@ def probes_served(
         )
     with listener.serving():
         console.say(f"idkmesh probes are answered on http://{url_host(name)}:{listener.server_port}/")
-        yield
+        yield listener
 
 
 def _is_open(name: str) -> bool:

@@ -43,7 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
-PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults", "declaration", "workloads")
+PROGRAMS = (
+    *("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults"),
+    *("declaration", "workloads", "adapter"),
+)
 STORES = shutil.which("redis-server") and list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
 
@@ -312,6 +315,16 @@ class TestPrograms:
         runs = _bench("readyz", tmp_path, *shape, only=None)
         assert [run["dependencies"] for run in runs] == ["none", "1,000 files", "10 that hang"]
         assert all(run["errors"] == 0 and run["requests"] > 0 for run in runs)
+
+    @pins
+    @pytest.mark.alone
+    def test_adapter_is_measured_with_its_children(self, tmp_path: Path) -> None:
+        """RA-9.1, RA-9.5: two threads, and descriptors that come and go with a child; the node is ready throughout."""
+        (run,) = _bench("adapter", tmp_path, "--seconds", "4", only=None)
+        assert (run["threads"], run["not_200"]) == (2, 0)
+        assert run["asked"] >= 6
+        assert 0 < run["most_descriptors"] - run["fewest_descriptors"] <= 8
+        assert run["resident_bytes"] > 10_000_000
 
     @pytest.mark.skipif(not STORES, reason="PostgreSQL and Redis are missing: Debian's packages postgresql and redis")
     @pytest.mark.alone

@@ -12,7 +12,7 @@ PACKAGE = Path(idkmesh.__file__).parent
 
 # Lower layers never import higher ones. A module that is not named stands beside its neighbours, and is free.
 LAYERS = (
-    ("idkmesh.clock", "idkmesh.service_runtime"),
+    ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.child_process"),
     ("idkmesh.httpd",),
     ("idkmesh.control_tower", "idkmesh.control_tower_ui", "idkmesh.adapter", "idkmesh.router"),
     ("idkmesh.cli", "idkmesh.commands"),
@@ -55,7 +55,7 @@ def layer_of(name: str) -> int | None:
 
 
 def test_layers() -> None:
-    """Rule: clock and service_runtime <- httpd <- tower, adapter, router <- command line, never the other way."""
+    """Rule: clock, service_runtime, child_process <- httpd <- tower, adapter, router <- command line, never back."""
     upward = [
         (module, name)
         for module, names in modules().items()

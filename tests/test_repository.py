@@ -49,7 +49,7 @@ def readme_commands() -> list[str]:
 
 
 def clauses(text: str) -> set[str]:
-    return set(re.findall(r"\b(?:HS|CT|EV|HL|AR)-\d+(?:\.\d+)?", text))
+    return set(re.findall(r"\b(?:HS|CT|EV|HL|AR|RA)-\d+(?:\.\d+)?", text))
 
 
 def stated_clauses() -> set[str]:
@@ -67,7 +67,7 @@ SCOPE = {"HS-1.3"}
 def proved_clauses(docstring: str) -> set[str]:
     """Return the clauses that a docstring names; ``HS-3.1 to HS-3.10`` names those between too."""
     proved = clauses(docstring)
-    for first, last in re.findall(r"\b((?:HS|CT|EV|HL|AR)-\d+\.\d+) to ((?:HS|CT|EV|HL|AR)-\d+\.\d+)", docstring):
+    for first, last in re.findall(r"\b((?:HS|CT|EV|HL|AR|RA)-\d+\.\d+) to ((?:HS|CT|EV|HL|AR|RA)-\d+\.\d+)", docstring):
         section, _, low = first.partition(".")
         proved |= {f"{section}.{number}" for number in range(int(low), int(last.partition(".")[2]) + 1)}
     return proved

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ from idkmesh.cli import build_parser
 from idkmesh.supervise_command import PASS_SECONDS
 from idkmesh.workloads.service import GIVE_BACK_SECONDS, PROCESSES_SECONDS
 from tests.httpd.test_notify import pairs
+from tests.systemd import needs_systemd, verified
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 UNITS = sorted(EXAMPLES.glob("*.service"))
@@ -23,17 +21,11 @@ def unit(name: str) -> dict[str, str]:
     return pairs((EXAMPLES / name).read_text(encoding="utf-8"))
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="Debian's package systemd is missing")
+@needs_systemd
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_systemd_has_nothing_to_say(path: Path, tmp_path: Path) -> None:
-    """Rule: a unit of ours is one that systemd takes, with this interpreter in the place of what is not installed."""
-    text = path.read_text(encoding="utf-8")
-    program = pairs(text)["ExecStart"].split()[0]
-    assert program.endswith("/bin/idkmesh")
-    copy = tmp_path / path.name
-    copy.write_text(text.replace(f"ExecStart={program}", f"ExecStart={sys.executable}"), encoding="utf-8")
-    done = subprocess.run(["systemd-analyze", "verify", str(copy)], check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    """Rule: a unit of ours is one that systemd takes."""
+    assert verified([path], tmp_path) == (0, "")
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)

@@ -103,6 +103,7 @@ SCHEMA_NAMES: Final = (
     "module.json",
     "modules-check.json",
     "modules.json",
+    "node-observation.json",
     "probe-matrix.json",
     "probe-run.json",
     "probe.json",

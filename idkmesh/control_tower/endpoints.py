@@ -9,6 +9,7 @@ from idkmesh.control_tower.event_routes import event_list, event_stream
 from idkmesh.control_tower.health_routes import dependency_routes, metrics_route
 from idkmesh.control_tower.inspection_routes import http_request_route, probes_route, readiness_command_route
 from idkmesh.control_tower.module_routes import module_routes
+from idkmesh.control_tower.node import node_row
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import probe_rows
 from idkmesh.httpd.responses import JSON, Response, json_body
@@ -44,6 +45,9 @@ class Tower(Protocol):
     def metrics(self) -> bytes:
         """Return the text of HL-5.5."""
 
+    def node(self) -> Response:
+        """Answer how the node is (RA-5.1). On the front."""
+
 
 def control_tower_table(
     identity: ServiceIdentity,
@@ -65,7 +69,7 @@ def control_tower_table(
         probes_route(),
         readiness_command_route(),
     )
-    return _with_openapi(identity, routes, probe_rows(probes), event_stream(feed))
+    return _with_openapi(identity, routes, (*probe_rows(probes), node_row(tower.node)), event_stream(feed))
 
 
 def _status_route(status: Callable[[], dict[str, Any]]) -> Route:

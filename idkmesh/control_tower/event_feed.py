@@ -22,6 +22,7 @@ from idkmesh.control_tower.event_query import (
 )
 from idkmesh.events.envelope import FILTERS, Event, Position
 from idkmesh.events.errors import StoreError
+from idkmesh.events.reading import parsed_time
 from idkmesh.events.recorder import EventRecorder
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.responses import Response
@@ -31,6 +32,7 @@ from idkmesh.httpd.streams import BATCH, Beginning, Channel, HistoryLostError, S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
     from typing import Any
 
@@ -82,6 +84,8 @@ class EventFeed:
         state = self._recorder.snapshot()
         self._seen = Known(state.epoch, state.floor, state.newest)
         """What reads have shown: another process may have written, or given up events, a moment ago."""
+        self._latest = self._recorder.latest_time()
+        """The latest time of an event, as a store writes it: such texts are in the order of their times."""
         self.channel = Channel(self, _beginning(state.epoch, state.newest), _GOODBYE)
 
     @property
@@ -100,6 +104,14 @@ class EventFeed:
     def snapshot(self) -> RecorderState:
         """Return the store's state."""
         return self._recorder.snapshot()
+
+    def examine(self) -> str:
+        """Open the store anew, read its newest event, and return its epoch. Raises :class:`StoreError`."""
+        return self._recorder.examine()
+
+    def latest(self) -> datetime | None:
+        """Return the latest time of an event at this start, or published since; None where there was none."""
+        return parsed_time(self._latest)
 
     def emit(self, event: Event) -> None:
         """Take an event of another part of this service (:class:`~idkmesh.events.sink.EventSink`)."""
@@ -197,6 +209,7 @@ class EventFeed:
     # --- the recorder's thread -------------------------------------------------------------------------------------
 
     def _published(self, events: Sequence[StoredEvent]) -> None:
+        self._latest = max([self._latest, *(event.time for event in events)])
         self.channel.publish([message_of(event) for event in events])
 
     def _replaced(self, epoch: str, position: int) -> None:

@@ -68,10 +68,10 @@ def _operation(row: Route | EventStream | Probe, suffix: str) -> dict[str, Any]:
         "security": [],
         "responses": answers | {"default": {"$ref": "#/components/responses/Refusal"}},
     }
-    if isinstance(row, Probe):
-        return document
     if row.access is Access.API:
         document["security"] = [{name: []} for name in _TOKEN_SCHEMES]
+    if isinstance(row, Probe):
+        return document
     if row.parameters:
         document["parameters"] = [_parameter(parameter) for parameter in row.parameters]
     if isinstance(row, Route) and row.body_types:

@@ -103,6 +103,11 @@ class ProbeState:
         """Return the readiness of this moment, but for a drain."""
         return _with_own(self._health.readiness(), self._own())
 
+    def activation_ready(self) -> bool:
+        """Say whether readiness holds at this moment, but for a drain; who asks wants new results too (HL-4.6)."""
+        self._health.refresh()
+        return self._health.readiness().status == "ready" and not self._own().failing
+
     def _own(self) -> _Own:
         failing: tuple[str, ...] = ()
         warnings = self._health.warnings()

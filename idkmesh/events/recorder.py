@@ -18,7 +18,7 @@ import contextlib
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from idkmesh.events.bells import make_bell_folder, new_bell
 from idkmesh.events.envelope import Event
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from idkmesh.events.bells import Bell
     from idkmesh.events.envelope import StoredEvent
     from idkmesh.events.retention import Retention
+
+_Answer = TypeVar("_Answer")
 
 BATCH: Final = 256
 """Events that are committed together at most (EV-3.2)."""
@@ -167,12 +169,23 @@ class EventRecorder:
         max_bytes: int = READ_BYTES,
     ) -> Batch:
         """Read as :meth:`EventStore.read` does. Damage that shows here leads to a new store (EV-2.7)."""
+        return self._asked(lambda store: store.read(after, limit, wanted, descending=descending, max_bytes=max_bytes))
+
+    def latest_time(self) -> str:
+        """Return what :meth:`EventStore.latest_time` does."""
+        return self._asked(lambda store: store.latest_time())
+
+    def examine(self) -> str:
+        """Do what :meth:`EventStore.examine` does. Damage that shows here leads to a new store, as in :meth:`read`."""
+        return self._asked(lambda store: store.examine())
+
+    def _asked(self, question: Callable[[EventStore], _Answer]) -> _Answer:
         store = self._store
         try:
-            return store.read(after, limit, wanted, descending=descending, max_bytes=max_bytes)
+            return question(store)
         except StoreError as error:
             if store is not self._store:  # it was replaced, and closed, meanwhile
-                return self._store.read(after, limit, wanted, descending=descending, max_bytes=max_bytes)
+                return question(self._store)
             if isinstance(error, StoreDamagedError | StoreMovedError):
                 self._trouble = store, error
                 self._bell.ring()

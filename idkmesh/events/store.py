@@ -23,7 +23,7 @@ from idkmesh.events.envelope import FILTERS, StoredEvent
 from idkmesh.events.errors import StoreError, StoreForkedError, StoreMovedError, told
 from idkmesh.events.opening import LOG_LIMIT_BYTES, open_store, truncate_log
 from idkmesh.events.place import absolute, beside, identity_of
-from idkmesh.events.reading import first_young, newest_time, read_batch, read_bounds
+from idkmesh.events.reading import first_young, latest_time, newest_time, read_batch, read_bounds, read_epoch
 from idkmesh.events.schema import insert
 
 if TYPE_CHECKING:
@@ -145,6 +145,27 @@ class EventStore:
         """Return floor and newest sequence."""
         with self._reading() as connection:
             return read_bounds(connection, self.path)
+
+    def latest_time(self) -> str:
+        """Return the latest time of the newest 100,000 events, as it is written, "" where there is none."""
+        with self._reading() as connection:
+            return latest_time(connection, self.path)
+
+    def examine(self) -> str:
+        """Open the file anew, read its newest event's time, and return its epoch.
+
+        A connection that is open goes on with what it has read of a file that was damaged under it; a new one does not.
+        """
+        self._refuse_child()
+        with told(self.path):
+            self._refuse_moved()
+            with contextlib.closing(connect(self.path, "ro")) as connection:
+                connection.execute("PRAGMA trusted_schema = OFF")
+                connection.execute("BEGIN")
+                epoch = read_epoch(connection, self.path)
+                newest_time(connection, self.path)
+                self._refuse_moved()
+                return epoch
 
     def prune(self, now: datetime) -> bool:
         """Give up what retention no longer keeps, at most 1,000 events; say whether more is due (EV-2.4).

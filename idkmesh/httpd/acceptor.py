@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Connection, State
+from idkmesh.httpd.crossing import QUIET_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,6 +164,7 @@ class Acceptor:
                 f"cannot accept a connection: {error.strerror}; trying again every {PAUSE_SECONDS} s", WARNING
             )
         self._room.shed(now)
+        self._core.full_until = now + QUIET_SECONDS
         self._watch(on=False)
         self._resume_at = now + PAUSE_SECONDS
 

@@ -33,6 +33,8 @@ class Answers:
         self._keeper = keeper
         self._timeout = core.limits.request_timeout
         self._look_seconds = min(self._timeout / 4, LOOK_SECONDS)
+        # In the serial profile who lingers keeps the next one out.
+        self._linger_seconds = min(LINGER_SECONDS, self._timeout) if core.limits.serial else LINGER_SECONDS
 
     def refuse(self, connection: Connection, refusal: Refusal, now: float) -> None:
         """Answer that the request is not served."""
@@ -133,7 +135,7 @@ class Answers:
         except OSError:
             self._keeper.drop(connection)
             return
-        self._keeper.hold(connection, min(now + LINGER_SECONDS, core.linger_until))
+        self._keeper.hold(connection, min(now + self._linger_seconds, core.linger_until))
         self.discard(connection)
 
     def discard(self, connection: Connection) -> None:

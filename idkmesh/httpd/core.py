@@ -9,6 +9,7 @@ import enum
 import os
 import threading
 import time
+from dataclasses import dataclass
 from logging import ERROR, WARNING
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -59,6 +60,20 @@ class Limit(enum.Enum):
         self.fate = fate
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is used at this moment.
+
+    ``exhausted`` is so while requests, connections or bytes meet their limit (HS-13.2), and for as long after the
+    machine was out of descriptors.
+    """
+
+    connections: int
+    in_flight: int
+    buffered_bytes: int
+    exhausted: bool
+
+
 class Pulse(Protocol):
     """A promise to beat at least once in each ``budget`` seconds; a watchdog gives it (HL-2.1)."""
 
@@ -95,6 +110,8 @@ class Core:
         self.timed_out = 0
         self.evicted = 0
         self.abandoned = 0
+        self.full_until = float("-inf")
+        """Until when the machine counts as full: a crossing's quiet time after it last was."""
         self.accepted = 0
         self.attentive = False
         """Whether somebody waits for the end of exchanges, so that a worker is to wake the front for each."""
@@ -245,6 +262,13 @@ class Core:
             return True
         last, self.probe_statuses[request.path] = self.probe_statuses[request.path], status
         return status != last
+
+    def load(self, now: float) -> Load:
+        """Return what is used at `now`, without waiting."""
+        exhausted = now < self.full_until
+        if self.crossed:
+            exhausted |= any(row.active for limit, row in self.crossings.items() if limit is not Limit.STREAMS)
+        return Load(self.connections, self.limiter.in_flight, self.budget.used, exhausted)
 
     def usage(self) -> ServiceUsage:
         """Return what is used right now and was counted since the start."""

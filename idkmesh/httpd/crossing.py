@@ -30,6 +30,11 @@ class Crossing:
         self._began = 0.0
         self._last = 0.0
 
+    @property
+    def active(self) -> bool:
+        """Whether it goes on, as far as has been looked: see :meth:`end`."""
+        return self._hits > 0
+
     def hit(self, now: float) -> bool:
         """Note that the limit was hit; say whether a crossing begins with it."""
         begins = self._hits == 0

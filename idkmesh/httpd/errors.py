@@ -39,6 +39,12 @@ _ROWS: Final = (
         "Open the link that the command printed, or send the token as `Authorization: Bearer TOKEN`.",
     ),
     ErrorCode(
+        "forbidden",
+        403,
+        "Whoever asks is not who may: another peer, or one that asks for somebody else.",
+        "Ask the readiness adapter from its own machine, directly, and without the fields that a proxy adds.",
+    ),
+    ErrorCode(
         "forbidden_host",
         403,
         "The request names a host that is not this machine's loopback address with the port of this service.",

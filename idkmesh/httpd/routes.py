@@ -97,9 +97,10 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A resource that the front serves, to anybody under any ``Host``, outside the cap and in a drain too.
+    """A resource that the front serves, outside the cap and in a drain too.
 
-    ``verdict`` reads stored state; it never waits. GET and HEAD only.
+    Without ``access`` it is for anybody under any ``Host``. ``verdict`` reads stored state; it never waits. GET and
+    HEAD only.
     """
 
     path: str
@@ -107,6 +108,7 @@ class Probe:
     operation: str
     summary: str
     answers: tuple[Answer, ...]
+    access: Access | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,9 +210,14 @@ class RouteApplication:
         probe = self._table.probe(request.path)
         if probe is None:
             return self._guard.refuse_host(request)
-        if request.method in {"GET", "HEAD"}:
-            return probe.verdict()
-        return wrong_method(request.method, ("GET", "HEAD"))
+        refusal = None
+        if probe.access is not None:
+            refusal = self._guard.refuse_host(request) or self._guard.refuse_origin(request)
+        if refusal is None and request.method not in {"GET", "HEAD"}:
+            refusal = wrong_method(request.method, ("GET", "HEAD"))
+        if refusal is None and probe.access is Access.API:
+            refusal = self._guard.refuse_token(request)
+        return refusal or probe.verdict()
 
     def streams(self, request: Request) -> bool:
         """Say whether the request is for the table's stream."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from idkmesh.httpd.application import Application
-    from idkmesh.httpd.core import Pulse
+    from idkmesh.httpd.core import Load, Pulse
     from idkmesh.service_runtime import RequestLimiter, ServiceUsage
 
 SPARE_DESCRIPTORS = 32
@@ -128,6 +128,10 @@ class BoundedHTTPServer(ThreadingHTTPServer):
     def usage(self) -> ServiceUsage:
         """Return what is used right now and was counted since the start."""
         return self._core.usage()
+
+    def load(self, now: float) -> Load:
+        """Return what is used at `now` (monotonic seconds) and whether a limit is being met, without waiting."""
+        return self._core.load(now)
 
     def stream_statistics(self) -> StreamStatistics:
         """Return the event streams' figures: zeros where there is no stream, and before the loop runs."""

@@ -136,6 +136,9 @@ class OwnTower:
     def metrics(self) -> bytes:
         raise NotImplementedError
 
+    def node(self) -> Response:
+        raise NotImplementedError
+
 
 class NoFeed:
     """Stands where a table is made and nobody asks for events."""

@@ -55,6 +55,8 @@ READY = json.dumps(probe_document(IDENTITY, "ready")).encode()
         ),
         (200, startup_answer(IDENTITY, Readiness("not_ready", ("a",))).body, 0, "started"),
         (503, draining_answer().body, 1, "shutting_down"),
+        (200, b'{"status":"live"}', 0, "live"),
+        (503, b'{"status":"not_live"}', 1, "not_live"),
         (503, b'{"status":"not_ready","failing":["a"],"failing_total":"x"}', 1, "not_ready; failing: a"),
         (503, b'{"status":"not_ready","failing":[1,"a",null],"warnings":"x"}', 1, "not_ready; failing: a"),
     ],

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh.child_process import environment
 from idkmesh.health.model import Command
 from idkmesh.health.probes import probe_for
 from idkmesh.health.probes.command import GRACE_SECONDS, word_of_exit
-from idkmesh.health.probes.own_group import environment
 from idkmesh.health.probes.words import ProbeError
 from tests.health.probe_support import (
     COULD_NOT_RUN,
@@ -341,6 +341,7 @@ def test_as_the_parent_of_orphans() -> None:
     program = """
 import ctypes, pathlib, os
 from idkmesh.clock import SystemClock
+from idkmesh.child_process import environment
 from idkmesh.health.model import Command
 from idkmesh.health.probes import probe_for
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER

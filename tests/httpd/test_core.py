@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from idkmesh.httpd.connection import Connection, State
-from idkmesh.httpd.core import Core, Limit
+from idkmesh.httpd.core import Core, Limit, Load
 from idkmesh.httpd.crossing import QUIET_SECONDS
 from idkmesh.httpd.outbox import Outbox
 from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED
@@ -104,6 +104,23 @@ def connection(status: int) -> Connection:
     one = Connection(cast("Any", None), ("192.0.2.1", 5), 100.0, State.CLOSED)
     one.status = status
     return one
+
+
+def test_load(core: Core) -> None:
+    """RA-5.5: what is used, and whether requests, connections or bytes, but not streams, meet their limit."""
+    core.connections = 3
+    assert core.load(100.0) == Load(connections=3, in_flight=0, buffered_bytes=0, exhausted=False)
+    core.hit(Limit.STREAMS, 100.0)
+    assert not core.load(100.0).exhausted
+    for number, limit in enumerate((Limit.REQUESTS, Limit.CONNECTIONS, Limit.BYTES), start=1):
+        now = 100.0 + 10 * number
+        core.hit(limit, now)
+        assert core.load(now).exhausted
+        core.end_crossings(now + QUIET_SECONDS)
+        assert not core.load(now + QUIET_SECONDS).exhausted
+    core.full_until = 200.0
+    assert core.load(199.9).exhausted
+    assert not core.load(200.0).exhausted
 
 
 def test_access_line(core: Core, lines: list[str]) -> None:

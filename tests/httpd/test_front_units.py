@@ -215,6 +215,17 @@ def test_linger_deadline(world: Callable[..., World]) -> None:
     assert not here.held(State.LINGERING)
 
 
+def test_linger_deadline_of_the_serial_profile(world: Callable[..., World]) -> None:
+    """HS-4.6: where the next client waits for it, a refused client is let go after request_timeout."""
+    here = world(max_body_bytes=10, serial=True, request_timeout=0.5)
+    here.connect(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n")
+    here.turn()
+    here.turn(0.45)
+    assert here.held(State.LINGERING)
+    here.turn(0.05 + GRANULARITY)
+    assert not here.held(State.LINGERING)
+
+
 def begin_large(here: World) -> tuple[socket.socket, Connection]:
     here.application.inline = b"x" * 8_000_000
     client = here.connect(b"GET /inline HTTP/1.1\r\nHost: h\r\n\r\n", receive_buffer=4096)

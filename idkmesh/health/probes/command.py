@@ -6,7 +6,7 @@ Laws of this module:
    command, none that a grandchild could keep open, no reader, no memory and nothing to decode.
 2. A run lives in a thread that can be abandoned: a program on a hanging file system does not start, and one in an
    uninterruptible wait does not die. While it has not been reaped no second one is started.
-3. What a command leaves in its group is killed, however it ended (:mod:`~idkmesh.health.probes.own_group`).
+3. What a command leaves in its group is killed, however it ended (:mod:`idkmesh.child_process`).
 
 Near the deadline, with g = 50 ms or an eighth of a shorter timeout: TERM to the group at 2 g before it, KILL at g
 before it, and the last g is for reaping. What left the group (``setsid``) is not waited for; once its parent has died
@@ -17,15 +17,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.child_process import SpawnError, environment, spawn, touch
 from idkmesh.health.probes.abandonable import Abandonable
-from idkmesh.health.probes.own_group import SPAWN_WORDS, OwnGroup, environment, touch
 from idkmesh.health.probes.probe import DeadlineProbe
 from idkmesh.health.probes.words import could_not_run, failed
 
 if TYPE_CHECKING:
+    from idkmesh.child_process import Child
     from idkmesh.health.model import Command
     from idkmesh.health.probes.probe import Deadline
     from idkmesh.health.probes.words import ProbeError
@@ -43,7 +43,7 @@ class CommandProbe(DeadlineProbe):
     def __init__(self, spec: Command) -> None:
         self._spec = spec
         self._out = Abandonable("probe-command")
-        self._child: OwnGroup | None = None
+        self._child: Child | None = None
         self._closed = False
         super().__init__(self._out)
 
@@ -78,26 +78,15 @@ class CommandProbe(DeadlineProbe):
             raise failed("timeout")
         return word_of_exit(code)
 
-    def _spawned(self) -> OwnGroup:
-        argv, environ = list(self._spec.argv), environment(os.environ.copy())
+    def _spawned(self) -> Child:
+        argv, environ = self._spec.argv, environment(os.environ.copy())
         touch(argv[0], environ)
         if self._is_closed():
             raise could_not_run("closed")
         try:
-            process = subprocess.Popen(  # noqa: S603  the matrix names it, and no shell reads it
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=environ,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise could_not_run(SPAWN_WORDS.get(error.errno or 0, "the machine is full")) from None
-        except ValueError:  # a NUL
-            raise could_not_run("no valid arguments") from None
-        child = OwnGroup(process)
+            child = spawn(argv, environ, cwd="/")
+        except SpawnError as error:
+            raise could_not_run(str(error)) from None
         self._child = child
         if self._is_closed():  # while it was started
             child.signal_group(signal.SIGKILL)

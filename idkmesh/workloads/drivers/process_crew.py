@@ -19,15 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.probes.own_group import OwnGroup, environment
+from idkmesh.child_process import SpawnError, environment, spawn
 from idkmesh.workloads.boot_clock import boot_seconds
 from idkmesh.workloads.drivers import process_guard
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS, started_at
-from idkmesh.workloads.drivers.process_run import not_started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from idkmesh.child_process import Child
 
 FIRST_DELAY: Final = 1.0
 LAST_DELAY: Final = 60.0
@@ -65,7 +66,7 @@ class _Replica:
     """One process, which the crew's thread owns."""
 
     program: Program
-    child: OwnGroup | None = None
+    child: Child | None = None
     pid: int = 0
     identity: str = "never started"
     started: float = 0.0
@@ -207,24 +208,18 @@ class Crew:
     def _start(self, name: str, replica: _Replica, now: float) -> None:
         program = replica.program
         try:
-            process = subprocess.Popen(  # noqa: S603  the declaration names it, and no shell reads it
-                program.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=_STDERR,
-                cwd=program.cwd,
-                env=environment(os.environ.copy()) | dict(program.variables),
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            replica.fault = not_started(error, program.cwd)
+            environ = environment(os.environ.copy()) | dict(program.variables)
+            child = spawn(program.argv, environ, cwd=program.cwd, stdout=_STDERR, stderr=_STDERR)
+        except SpawnError as error:
+            replica.fault = str(error)
             replica.delay = next_delay(replica.delay, 0)
             replica.due = now + replica.delay
             self._log(f"process: {name} cannot be started: {replica.fault}; a new try in {replica.delay:.0f} s", 40)
         else:
-            start = started_at(process.pid)
-            self._guard.add(process.pid, start)
-            replica.child, replica.pid, replica.fault = OwnGroup(process), process.pid, None
-            replica.identity = f"{process.pid}-{start or round(boot_seconds() * 1000)}"
+            start = started_at(child.pid)
+            self._guard.add(child.pid, start)
+            replica.child, replica.pid, replica.fault = child, child.pid, None
+            replica.identity = f"{child.pid}-{start or round(boot_seconds() * 1000)}"
             replica.started, replica.starts = now, replica.starts + 1
         self._changed.notify_all()
 

@@ -14,19 +14,19 @@ import contextlib
 import os
 import select
 import signal
-import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from idkmesh.child_process import SpawnError, environment, spawn, touch
 from idkmesh.clock import SystemClock
 from idkmesh.health.probes.abandonable import Abandonable
-from idkmesh.health.probes.own_group import SPAWN_WORDS, OwnGroup, environment, touch
 from idkmesh.health.probes.probe import Deadline
 from idkmesh.health.probes.words import ProbeError
 from idkmesh.workloads.model import Run, RunEnd
 
 if TYPE_CHECKING:
+    from idkmesh.child_process import Child
     from idkmesh.workloads.model import Readiness
 
 GRACE_SECONDS: Final = 0.1
@@ -34,9 +34,6 @@ GRACE_SECONDS: Final = 0.1
 
 SPARE_SECONDS: Final = 2.0
 """After the limit, until a run is given up that cannot be ended: it waits for a device or a file system."""
-
-MAX_UID: Final = 2**32 - 2
-"""The number above it means "as before" to the kernel: the command would run as root."""
 
 LOOK_SECONDS: Final = 0.05
 PIECE_BYTES: Final = 65_536
@@ -77,7 +74,7 @@ class CommandRunner:
         self._lock = threading.Lock()
         self._out = Abandonable("readiness-command")
         self._held: HeldOutput | None = None
-        self._child: OwnGroup | None = None
+        self._child: Child | None = None
         self._closed = False
 
     def run(self, readiness: Readiness, uid: int | None, cwd: str, variables: dict[str, str]) -> Run:
@@ -138,33 +135,21 @@ class CommandRunner:
 
     def _started(
         self, argv: list[str], uid: int | None, cwd: str, variables: dict[str, str]
-    ) -> tuple[OwnGroup, HeldOutput] | str:
+    ) -> tuple[Child, HeldOutput] | str:
         """Start it, or return why that cannot be done."""
         environ = environment(os.environ.copy()) | variables
         touch(argv[0], environ)
         if self._closed:
             return "the driver is closed"
-        if uid is not None and not 0 <= uid <= MAX_UID:
-            return f"{uid} is no user of this system"
-        user: dict[str, Any] = {} if uid is None else {"user": uid, "group": uid, "extra_groups": ()}
         reading, writing = os.pipe()
         try:
-            process = subprocess.Popen(  # noqa: S603  the declaration names it, and no shell reads it
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                cwd=cwd,
-                env=environ,
-                start_new_session=True,
-                **user,
-            )
-        except (OSError, ValueError, OverflowError, subprocess.SubprocessError) as error:
+            child = spawn(argv, environ, cwd=cwd, uid=uid, stdout=writing, stderr=writing)
+        except SpawnError as error:
             os.close(reading)
-            return not_started(error, cwd)
+            return str(error)
         finally:
             os.close(writing)
-        self._child = child = OwnGroup(process)
+        self._child = child
         if self._is_closed():  # while it was started
             child.signal_group(signal.SIGKILL)
         return child, HeldOutput(reading)
@@ -178,16 +163,7 @@ class CommandRunner:
             self._held = None
 
 
-def not_started(error: Exception, cwd: str) -> str:
-    """Return why a program could not be started, in words of this project."""
-    if not isinstance(error, OSError):  # a NUL, a number that is no user's
-        return "no valid arguments or user"
-    if error.filename == cwd:
-        return f"its working directory {cwd} cannot be entered"
-    return SPAWN_WORDS.get(error.errno or 0, f"the system refuses it: {error.strerror}")
-
-
-def _waited(child: OwnGroup, output: HeldOutput, seconds: float) -> bool:
+def _waited(child: Child, output: HeldOutput, seconds: float) -> bool:
     """Wait for the leader's end for that long, dropping what comes, and say whether it has ended."""
     until = time.monotonic() + seconds
     while not child.wait(0):

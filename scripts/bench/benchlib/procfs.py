@@ -10,7 +10,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PROC = Path("/proc")
 TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
@@ -20,7 +23,7 @@ PARENT, USER, SYSTEM, CHILD_USER, CHILD_SYSTEM = 4 - 3, 14 - 3, 15 - 3, 16 - 3, 
 IDLE, IOWAIT = 4, 5
 
 
-def _fields(pid: int) -> list[str]:
+def fields(pid: int) -> list[str]:
     """Return the fields of /proc/PID/stat after the command, which may itself hold spaces and parentheses."""
     try:
         return (PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
@@ -32,8 +35,8 @@ def tree(root: int) -> list[int]:
     """Return the process ids of a process and all its living descendants."""
     children: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
-        if entry.name.isdecimal() and (fields := _fields(int(entry.name))):
-            children.setdefault(int(fields[PARENT]), []).append(int(entry.name))
+        if entry.name.isdecimal() and (read := fields(int(entry.name))):
+            children.setdefault(int(read[PARENT]), []).append(int(entry.name))
     found = [root]
     for pid in found:
         found.extend(children.get(pid, ()))
@@ -44,8 +47,8 @@ def cpu_seconds(root: int) -> float:
     """Return the user and system time of a process tree since its start, children that ended included."""
     ticks = 0
     for pid in tree(root):
-        if fields := _fields(pid):
-            ticks += sum(int(fields[index]) for index in (USER, SYSTEM, CHILD_USER, CHILD_SYSTEM))
+        if read := fields(pid):
+            ticks += sum(int(read[index]) for index in (USER, SYSTEM, CHILD_USER, CHILD_SYSTEM))
     return ticks * TICK_SECONDS
 
 
@@ -83,8 +86,13 @@ class Footprint:
     @classmethod
     def read(cls, root: int) -> Footprint:
         """Add up /proc/PID/status over the tree. Pages that processes share are counted in each."""
+        return cls.of(tree(root))
+
+    @classmethod
+    def of(cls, pids: Iterable[int]) -> Footprint:
+        """Add up /proc/PID/status over some processes; one that has ended counts nothing."""
         threads = resident = 0
-        for pid in tree(root):
+        for pid in pids:
             try:
                 status = (PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace")
             except (FileNotFoundError, ProcessLookupError):

@@ -1,0 +1,203 @@
+"""``idkmesh readiness-adapter``: three paths over HTTP for a node that is known through its command (RA-7 to RA-9)."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from idkmesh import __version__, console
+from idkmesh.adapter import node_get
+from idkmesh.adapter.looks import LAST_SECONDS, Looks
+from idkmesh.adapter.observation import IDENTIFIER
+from idkmesh.adapter.sampling import Sampler
+from idkmesh.adapter.verdict import Verdict, verdict
+from idkmesh.adapter.words import verdict_line
+from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+    from idkmesh.adapter.log import PromptLog
+    from idkmesh.adapter.server import AdapterServer
+
+EXIT_UNKNOWN: Final = 3
+
+JOIN_SECONDS: Final = LAST_SECONDS + 0.2
+"""How long the end of the sampling thread is waited for: its child's, and a little."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line gives. ``argv`` is empty where the node is a control tower."""
+
+    node_id: str
+    client_file: str
+    listen: str
+    argv: Sequence[str]
+
+
+def check(request: Request) -> int:
+    """Look once, print a line, and return the exit code (RA-9.3)."""
+    listen_address(request.listen)
+    argv = _checked(request, must_exist=True)
+    sampler = Sampler(request.node_id, _meanings(request))
+    looks = Looks(argv, sampler, lambda _: None)
+    with contextlib.closing(looks), _raising_signals():
+        looks.run(1)
+    if sampler.not_begun is not None:
+        raise CommandError(
+            f"could not tell: the node's command could not be started: {sampler.not_begun}", EXIT_UNKNOWN
+        )
+    told = verdict(sampler.held, request.node_id, time.monotonic())
+    console.say(verdict_line(told, sampler.held.failure))
+    return 0 if told.ready else EXIT_FAILED
+
+
+def serve(request: Request) -> int:
+    """Answer until a signal, and return the exit code (RA-9.2)."""
+    from idkmesh.httpd.signals import ShutdownSignals, serve_until_signal
+
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(ShutdownSignals())  # an early one must not be lost
+        address, argv = listen_address(request.listen), _checked(request, must_exist=False)
+        from idkmesh.adapter.log import PromptLog
+        from idkmesh.adapter.server import AdapterServer
+        from idkmesh.serving import bound
+
+        log = PromptLog(None if sys.stderr is None else sys.stderr.fileno())
+        sampling = Sampling(request, argv, log)
+        stack.callback(sampling.close)
+        server = bound(lambda: AdapterServer(address, sampling.verdict, log), address, flag="--listen", free="port 0")
+        stack.callback(server.server_close)  # where the rest cannot be had
+        stack.enter_context(sampling.running(server))
+        console.say(
+            f"idkmesh readiness-adapter {__version__} answers for node {request.node_id} on http://{server.authority}/"
+        )
+        code = serve_until_signal(server, signals)
+    return EXIT_FAILED if sampling.failed else code
+
+
+class Sampling:
+    """The thread that looks at the node, and what it has seen."""
+
+    def __init__(self, request: Request, argv: Sequence[str], log: PromptLog) -> None:
+        self._node_id = request.node_id
+        self._log = log
+        self._sampler = Sampler(request.node_id, _meanings(request))
+        self._looks = Looks(argv, self._sampler, self._tell)
+        self._told: str | None = None
+        self._told_not_begun: str | None = None
+        self._thread: threading.Thread | None = None
+        self.failed = False
+
+    def verdict(self) -> Verdict:
+        """Return what holds now. Any thread may call it."""
+        return verdict(self._sampler.held, self._node_id, time.monotonic())
+
+    @contextlib.contextmanager
+    def running(self, server: AdapterServer) -> Iterator[None]:
+        """Look for a while. Where the looking fails, ``server`` ends."""
+        # As soon as the server is asked to end, so that both end together.
+        server.tell(lambda what, _: self._looks.stop() if what == "drain.started" else None)
+        thread = self._thread = threading.Thread(target=self._run, args=(server,), name="sampling", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            raise CommandError("cannot look at the node: the system starts no more threads") from None
+        try:
+            yield
+        finally:
+            self._looks.stop()
+            thread.join(JOIN_SECONDS)
+            if thread.is_alive():
+                self._log.write("the node's command cannot be ended: it is left behind", logging.WARNING)
+
+    def close(self) -> None:
+        """Close what the thread was woken by, unless it is still there."""
+        if self._thread is None or not self._thread.is_alive():
+            self._looks.close()
+
+    def _run(self, server: AdapterServer) -> None:
+        try:
+            self._looks.run()
+        except BaseException as error:  # noqa: BLE001  whatever it is, nobody looks at the node any more
+            self.failed = True
+            self._log.write(f"looking at the node has failed: {console.reason(error)}", logging.ERROR)
+            server.request_drain(signal.SIGTERM)
+
+    def _tell(self, now: float) -> None:
+        """Log what has changed (RA-7.5)."""
+        sampler = self._sampler
+        if sampler.not_begun != self._told_not_begun:
+            self._told_not_begun = sampler.not_begun
+            if sampler.not_begun is None:
+                self._log.write("the node's command can be started again")
+            else:
+                line = f"the node's command could not be started: {sampler.not_begun}"
+                self._log.write(f"{line}; what was seen last holds until it is too old", logging.WARNING)
+        if not sampler.complete:
+            return
+        held = sampler.held
+        line = verdict_line(verdict(held, self._node_id, now), held.failure)
+        if line != self._told:
+            self._told = line
+            self._log.write(line)
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """Return what ``--listen`` means (RA-8.4). Raises :class:`CommandError` for what is no loopback IPv4 address."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535  # noqa: PLR2004  a port's
+    with contextlib.suppress(ValueError):
+        if is_port and ipaddress.IPv4Address(host).is_loopback:
+            return host, int(port)
+    wanted = "a loopback IPv4 address and a port, as in 127.0.0.1:18181"
+    raise CommandError(f"--listen: {text!r} is refused, it must be {wanted}", EXIT_USAGE)
+
+
+def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
+    """Return the command to run. Raises :class:`CommandError` for a bad id or client file (exit code 2)."""
+    if not re.fullmatch(IDENTIFIER, request.node_id):
+        wanted = "1 to 128 of A-Z a-z 0-9 . _ : ~ - that begin with a letter or digit"
+        raise CommandError(f"--node-id: {request.node_id!r} is refused, it must be {wanted}", EXIT_USAGE)
+    file = request.client_file
+    # A node that has not started has not written it yet.
+    if must_exist or "\0" in file or os.path.lexists(file):
+        try:
+            node_get.read_client_file(file)
+        except node_get.NodeGetError as error:
+            raise CommandError(str(error), EXIT_USAGE) from None
+    else:
+        console.complain(f"idkmesh: the client file {file} is not there yet: every answer is no until it is")
+    own = (sys.executable, "-I", "-S", node_get.__file__, "--client-file", os.path.abspath(file))  # noqa: PTH100  it is a symbolic link that a mounted secret changes
+    return request.argv or own
+
+
+def _meanings(request: Request) -> dict[int, str]:
+    """Return what the exit codes of our own command mean: with this one it prints no document (RA-6.2)."""
+    return {} if request.argv else {EXIT_USAGE: f"the client file {request.client_file} is not there, or is refused"}
+
+
+@contextlib.contextmanager
+def _raising_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGINT end a look in order: a child must not outlive this program."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    previous = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,287 @@
+"""A real adapter process in front of a command of the test's own, which is a real program."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.adapter.support import PATIENCE, TOKEN, Adapter, NodeCommand, adapter, alive, client_file, command
+from tests.functional.support import parse, read_to_end, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+YES = (200, 200, 200)
+NO = (503, 503, 503)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> NodeCommand:
+    return NodeCommand(tmp_path)
+
+
+@pytest.fixture
+def here(node: NodeCommand, tmp_path: Path) -> Iterator[Adapter]:
+    """Return an adapter that has seen the node ready."""
+    with adapter(client_file(tmp_path), tmp_path / "log", argv=node.argv) as started:
+        started.wait_for(*YES)
+        yield started
+
+
+def test_before_the_first_look(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-1.1, RA-8.1: an adapter that has seen nothing says no, whether it lives or not."""
+    node.do("hang")
+    with adapter(client_file(tmp_path), tmp_path / "log", argv=node.argv) as here:
+        assert here.told() == NO
+
+
+def test_live_without_ready_and_startup(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-3.1, RA-3.5: a node without spare capacity lives; it has started once it was ready, and then stays so."""
+    node.say(pressure="exhausted")
+    with adapter(client_file(tmp_path), tmp_path / "log", argv=node.argv) as here:
+        here.wait_for(503, 200, 503)
+        node.say()
+        here.wait_for(*YES)
+        node.say(draining=True)
+        here.wait_for(200, 200, 503)
+
+
+def test_another_boot(node: NodeCommand, here: Adapter) -> None:
+    """RA-3.5: a node that was started anew has not started until it was ready itself."""
+    node.say(boot_id="second", activation_ready=False)
+    here.wait_for(503, 200, 503)
+    node.say(boot_id="second")
+    here.wait_for(*YES)
+
+
+def test_another_node(node: NodeCommand, here: Adapter) -> None:
+    """RA-3.1: what another node says of itself is no."""
+    node.say(node_id="another")
+    here.wait_for(*NO)
+    assert here.log()[-1] == "the node is not live: identity"
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("hang", "result (the node's command did not end within 1.5 s)"),
+        ("flood", "result (the node's command printed more than 262144 bytes)"),
+        ("rubbish", "result (the observation is refused: it is no JSON in UTF-8)"),
+        ("exit 1", "result (the node's command ended with exit code 1)"),
+    ],
+)
+def test_a_command_that_fails(mode: str, why: str, node: NodeCommand, here: Adapter) -> None:
+    """RA-3.4, RA-7.3, RA-7.5: live and ready are no at once, the log says why, once, and a success restores both."""
+    node.do(mode)
+    here.wait_for(*NO)
+    node.wait_for_runs(2)
+    node.do("print")
+    here.wait_for(*YES)
+    assert here.log().count(f"the node is not live: {why}") == 1
+    until(lambda: not any(alive(pid) for pid in node.lost()), "the ends of what was forked")
+
+
+def test_a_failure_document_with_exit_code_0(node: NodeCommand, here: Adapter) -> None:
+    """RA-7.3: a command that ends well and says that it has failed."""
+    node.say(result="failed", reason="nobody listens")
+    here.wait_for(*NO)
+
+
+def test_a_command_that_forks(node: NodeCommand, here: Adapter) -> None:
+    """RA-7.4: what it leaves behind holds up nothing, and is ended with it."""
+    node.do("fork")
+    node.wait_for_runs(3)
+    assert here.told() == YES
+    until(lambda: sum(alive(pid) for pid in node.lost()) <= 1, "the ends of what was forked")
+
+
+def test_a_command_that_cannot_be_started_any_more(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-3.4, RA-3.3: what was seen holds until it is more than 3 s old, and the log says what is wrong."""
+    program = tmp_path / "program"
+    program.symlink_to(sys.executable)
+    with adapter(client_file(tmp_path), tmp_path / "log", argv=(str(program), *node.argv[1:])) as here:
+        here.wait_for(*YES)
+        program.unlink()
+        until(lambda: len(here.log()) > 1, "a line of the log", PATIENCE)
+        until(lambda: here.told() == NO, "too old", PATIENCE)
+        last_begun = node.runs()[-1][1]
+        assert time.monotonic() - last_begun > 3.0
+        until(lambda: len(here.log()) > 2, "a line of the log", PATIENCE)
+        assert here.log()[1:] == [
+            "the node's command could not be started: no such program; what was seen last holds until it is too old",
+            "the node is not live: fresh",
+        ]
+        program.symlink_to(sys.executable)
+        here.wait_for(*YES)
+        assert "the node's command can be started again" in here.log()
+
+
+def test_an_adapter_that_was_paused(here: Adapter) -> None:
+    """RA-3.3: after 4 s without the processor its first answer is no, to a request that waited for it, too."""
+    assert here.told() == YES
+    here.process.send_signal(signal.SIGSTOP)
+    try:
+        with here.connect() as waiting:
+            waiting.sendall(here.request("/ready"))
+            time.sleep(4)
+            here.process.send_signal(signal.SIGCONT)
+            assert parse(read_to_end(waiting)).status == 503
+    finally:
+        here.process.send_signal(signal.SIGCONT)
+    here.wait_for(*YES)
+
+
+def test_an_adapter_that_was_paused_while_a_child_ran(node: NodeCommand, here: Adapter) -> None:
+    """RA-3.3, RA-7.2: what the child printed meanwhile is as old as the pause, and no observation."""
+    node.do("slow 0.5")
+    node.wait_for_runs(1)
+    here.process.send_signal(signal.SIGSTOP)
+    time.sleep(4)
+    node.do("slow 1.2")  # the next one has not ended when the first answer is there
+    here.process.send_signal(signal.SIGCONT)
+    assert here.ask("/ready").status == 503
+
+
+def test_two_threads(node: NodeCommand, here: Adapter) -> None:
+    """RA-9.1: two threads, while a child runs, while it is asked, refuses, logs, and while a client stalls."""
+    node.do("slow 1")
+    node.wait_for_runs(1)
+    with here.connect():
+        assert here.threads() == 2
+    for data in (here.request("/ready"), here.request("/"), b"\r\n"):
+        here.exchange(data)
+        assert here.threads() == 2
+    node.do("exit 1")
+    here.wait_for(*NO)
+    assert here.threads() == 2
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("mode", "number"),
+    [*((mode, signal.SIGTERM) for mode in ("print", "hang", "flood", "fork")), ("hang", signal.SIGINT)],
+)
+def test_its_end(mode: str, number: signal.Signals, node: NodeCommand, here: Adapter) -> None:
+    """RA-9.2: a signal ends it with 0 within 2.5 s, with its child and what that has forked, a slow client or not."""
+    node.do(mode)
+    node.wait_for_runs(1)
+    with here.connect() as slow:
+        slow.sendall(b"GET /ready")
+        began = time.monotonic()
+        here.process.send_signal(number)
+        assert here.process.wait(PATIENCE) == 0
+        assert time.monotonic() - began < 2.5
+    assert not alive(node.runs()[-1][0])
+    until(lambda: not any(alive(pid) for pid in node.lost()), "the ends of what was forked")
+    with pytest.raises(OSError, match="refused"):
+        here.connect()
+
+
+def test_nothing_secret_is_told(here: Adapter, tmp_path: Path) -> None:
+    """RA-7.1, RA-8.6: the token is in no answer, no log, no argument and no variable of a child."""
+    answers = [here.exchange(here.request(path)) for path in ("/startup", "/live", "/ready", "/x")]
+    assert not any(TOKEN in str(answer.fields) or TOKEN in answer.body.decode() for answer in answers)
+    assert TOKEN not in (tmp_path / "log").read_text()
+    assert TOKEN not in Path(f"/proc/{here.pid}/cmdline").read_text()
+
+
+def run(*arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "line"),
+    [
+        ("print", 0, "the node is live and ready"),
+        ("exit 3", 1, "the node is not live: result (the node's command ended with exit code 3)"),
+        ("hang", 1, "the node is not live: result (the node's command did not end within 1.5 s)"),
+    ],
+)
+def test_check(mode: str, code: int, line: str, node: NodeCommand, tmp_path: Path) -> None:
+    """RA-9.3: one look, one line, and the exit code; a time-out is a no."""
+    node.do(mode)
+    ended = run(*command(client_file(tmp_path), "--check", argv=node.argv))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, f"{line}\n", "")
+    assert len(node.runs()) == 1
+
+
+def test_check_of_a_busy_node(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-9.3: it lives and is not ready, which is a no."""
+    node.say(pressure="exhausted")
+    ended = run(*command(client_file(tmp_path), "--check", argv=node.argv))
+    assert ended.returncode == 1
+    assert ended.stdout == "the node is live, has not started, and is not ready: pressure\n"
+
+
+def test_check_that_cannot_tell(tmp_path: Path) -> None:
+    """RA-9.3: a command that cannot be started tells nothing of the node."""
+    ended = run(*command(client_file(tmp_path), "--check", argv=("/no/such/program",)))
+    assert ended.returncode == 3
+    assert ended.stderr == "idkmesh: could not tell: the node's command could not be started: no such program\n"
+
+
+def test_check_that_is_interrupted(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-9.3: a signal ends the look and its child."""
+    node.do("hang")
+    with subprocess.Popen(command(client_file(tmp_path), "--check", argv=node.argv)) as process:
+        until(node.lost, "the child", PATIENCE)
+        process.terminate()
+        assert process.wait(PATIENCE) == 143
+    until(lambda: not any(alive(pid) for pid in (node.runs()[0][0], *node.lost())), "the child's end")
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:18181", "[::1]:18181", "localhost:18181", "18181"])
+def test_where_it_does_not_listen(listen: str, node: NodeCommand, tmp_path: Path) -> None:
+    """RA-8.4: what is not loopback, IPv4 and a port is one line and exit code 2."""
+    ended = run(*command(client_file(tmp_path), "--listen", listen, argv=node.argv))
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"idkmesh: --listen: '{listen}' is refused, it must be a loopback IPv4 address and a port, "
+        "as in 127.0.0.1:18181\n"
+    )
+
+
+def test_a_port_in_use(node: NodeCommand, here: Adapter, tmp_path: Path) -> None:
+    """RA-8.4: an address that cannot be bound is one line and exit code 1."""
+    ended = run(*command(client_file(tmp_path), "--listen", f"127.0.0.1:{here.port}", argv=node.argv))
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"idkmesh: cannot listen on 127.0.0.1:{here.port}: the port is in use")
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+@pytest.mark.parametrize("mode", [0o644, 0o604, 0o660])
+def test_a_client_file_for_others_to_read(mode: int, check: tuple[str, ...], node: NodeCommand, tmp_path: Path) -> None:
+    """RA-7.1, RA-4.2: it is refused at the start, for a command of one's own too, and nothing is run."""
+    file = client_file(tmp_path)
+    file.chmod(mode)
+    ended = run(*command(file, *check, argv=node.argv))
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert TOKEN not in ended.stderr
+    assert node.runs() == []
+
+
+@pytest.mark.parametrize("node_id", ["", "-x", "a b", "x" * 129, "é"])
+def test_an_id_that_is_none(node_id: str, tmp_path: Path) -> None:
+    """RA-7.1, RA-2.4: what cannot be a node's id is one line and exit code 2."""
+    ended = run(*command(client_file(tmp_path), f"--node-id={node_id}"))
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_client_file_that_is_not_there_yet(tmp_path: Path) -> None:
+    """RA-7.1: a node that has not started has not written it: the adapter waits for it; a check does not."""
+    file = tmp_path / "later.json"
+    ended = run(*command(file, "--check"))
+    assert ended.returncode == 2
+    with adapter(file, tmp_path / "log") as here:
+        until(lambda: len(here.log()) >= 2, "two lines of the log", PATIENCE)
+        assert here.told() == NO
+        assert "is not there yet" in here.log()[0]
+        assert f"exit code 2: the client file {file} is not there, or is refused)" in here.log()[1]

@@ -1,0 +1,108 @@
+"""The command in this process: what it is told, and what becomes of it when the looking ends."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from idkmesh.adapter.log import PromptLog
+from idkmesh.adapter.looks import Looks
+from idkmesh.adapter.server import AdapterServer
+from idkmesh.console import CommandError
+from idkmesh.readiness_adapter_command import Request, Sampling, listen_address, serve
+from tests.adapter.observations import NODE_ID
+from tests.adapter.support import client_file
+from tests.functional.support import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:18181", "127.0.0.1:0", "127.9.8.7:65535"])
+def test_addresses_to_listen_on(text: str) -> None:
+    """RA-8.4: loopback, IPv4, and a port."""
+    host, _, port = text.partition(":")
+    assert listen_address(text) == (host, int(port))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.0.0.0:18181",
+        "10.0.0.1:18181",
+        "[::1]:18181",
+        "::1:18181",
+        "localhost:18181",
+        ":18181",
+        "18181",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:65536",
+        "127.0.0.1:-1",
+        "127.0.0.1:+1",
+        "127.0.0.1:1_0",
+        "127.0.0.1:\u0661",
+        "127.0.0.01:1",
+        "127.1:18181",
+        " 127.0.0.1:1",
+        "http://127.0.0.1:1",
+        "",
+    ],
+)
+def test_addresses_that_are_refused(text: str) -> None:
+    """RA-8.4: what other machines could reach, a name, another family, and what is no address."""
+    with pytest.raises(CommandError, match="loopback IPv4 address and a port") as refused:
+        listen_address(text)
+    assert refused.value.exit_code == 2
+
+
+@pytest.fixture
+def request_of(tmp_path: Path) -> Request:
+    file = client_file(tmp_path)
+    return Request(node_id=NODE_ID, client_file=str(file), listen="127.0.0.1:0", argv=("true",))
+
+
+def test_looking_that_fails_ends_it(
+    request_of: Request, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """RA-9.2: an adapter that looks at nothing any more does not stay: one line, and exit code 1."""
+
+    def run(_: Looks) -> None:
+        raise MemoryError("none left")
+
+    monkeypatch.setattr(Looks, "run", run)
+    assert serve(request_of) == 1
+    assert capfd.readouterr().err == "looking at the node has failed: MemoryError: none left\n"
+
+
+def test_no_thread_to_be_had(request_of: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RA-9.1: without its second thread it does not start, and leaves no listener behind."""
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(CommandError, match="the system starts no more threads"):
+        serve(request_of)
+
+
+def test_a_child_that_is_left_behind(
+    request_of: Request, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """RA-9.2: where the system does not end a child, the end does not wait for it, and says so."""
+    held = threading.Event()
+    monkeypatch.setattr(Looks, "run", lambda _: held.wait(30))
+    monkeypatch.setattr("idkmesh.readiness_adapter_command.JOIN_SECONDS", 0.1)
+    log = PromptLog(2)
+    sampling = Sampling(request_of, request_of.argv, log)
+    with AdapterServer(("127.0.0.1", 0), sampling.verdict, log) as server, sampling.running(server):
+        server.request_drain(signal.SIGTERM)
+        server.serve_forever()
+    sampling.close()
+    held.set()
+    until(lambda: not any(thread.name == "sampling" for thread in threading.enumerate()))
+    sampling.close()
+    assert capfd.readouterr().err == "the node's command cannot be ended: it is left behind\n"
