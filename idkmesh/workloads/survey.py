@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from idkmesh.workloads.calls import Call, Ended
 from idkmesh.workloads.checks import nothing, probe_of_run, shown
 from idkmesh.workloads.drivers.driver import DriverError
-from idkmesh.workloads.model import InstanceState, Probe
+from idkmesh.workloads.model import OWNER_KEY, InstanceState, Probe
 from idkmesh.workloads.port_check import CONNECT_SECONDS, check_port, reported_probe
 from idkmesh.workloads.record import Key
 
@@ -161,7 +161,10 @@ def skipped(instance: Instance) -> str | None:
     """Return why an instance is not checked (AR-3.1), None where it is."""
     if (reason := _SKIPPED.get(instance.state)) is not None:
         return reason
-    return None if instance.owned else "the instance is not ours: its configuration names no such module"
+    if instance.owned:
+        return None
+    mend = f"lxc config set {instance.name} {OWNER_KEY} {instance.module}"
+    return f"the instance is not ours: its configuration names no such module; if it is, run {mend}"
 
 
 def _listing(driver: Driver, modules: list[DesiredModule]) -> Callable[[], list[Instance]]:

@@ -177,6 +177,30 @@ def test_no_socket(path: str, missing: str) -> None:
     assert ended.reason.isprintable()
 
 
+def test_a_listing_without_a_socket(path: str) -> None:
+    """AR-8.2: the line says where no socket is, and where the packages of LXD and Incus have theirs."""
+    with pytest.raises(DriverError) as told:
+        driver(path).instances([MODULE])
+    line = f"no socket at {path}; write where it is as platforms.lxd.socket: /var/snap/lxd/common/lxd/unix.socket with"
+    assert line in str(told.value)
+    assert "/var/lib/incus/unix.socket" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("why", "socket", "what", "mend"),
+    [
+        ("permission denied", "/s", "the instances cannot be listed: permission denied", "join the group"),
+        ("permission denied", None, "the instances cannot be listed: permission denied", "see that it runs"),
+        ("missing", None, "the instances cannot be listed: missing", "see that it runs and trusts us"),
+        ("refused", "/s", "the instances cannot be listed: refused", "see that it runs and trusts us"),
+    ],
+)
+def test_why_nothing_is_listed(why: str, socket: str | None, what: str, mend: str) -> None:
+    """AR-8.2: of a socket that is not ours to open the mend is its group; of what else is wrong, the daemon."""
+    told = lxd.not_listed(why, socket)
+    assert (told[0], told[1].startswith(mend)) == (what, True)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -249,7 +273,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """AR-8.2: the error says what to install; nothing else of the driver needs the package."""
     monkeypatch.setitem(sys.modules, "websockets", None)
     monkeypatch.delitem(sys.modules, "websockets.client", raising=False)
-    with pytest.raises(DriverError, match=r"pip install idkmesh\[lxd\]"):
+    with pytest.raises(DriverError, match=r"pip install 'idkmesh\[lxd\]', in a checkout"):
         LxdDriver(LxdPlatform(socket="/nowhere"))
 
 

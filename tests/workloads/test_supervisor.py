@@ -226,8 +226,9 @@ def test_what_is_not_checked(tmp_path: Path) -> None:
     assert game.platform.runs == []
     assert game.whats() == ["check.could_not_run"] * 3
     reasons = [record.reason for record in game.supervisor.snapshot().records.values()]
+    mend = "if it is, run lxc config set web-1 user.idkmesh.module web"
     assert reasons == [
-        "the instance is not ours: its configuration names no such module",
+        f"the instance is not ours: its configuration names no such module; {mend}",
         "the instance is stopped",
         "the instance is frozen",
     ]

@@ -55,6 +55,10 @@ SECOND_LOOK_SECONDS: Final = 0.25
 """Between a command's death by a signal and the look at its instance: one that stops kills what runs in it first, and
 says so a moment later."""
 
+_SOCKETS: Final = (
+    "/var/snap/lxd/common/lxd/unix.socket with the snap, /var/lib/lxd/unix.socket with Debian's package, "
+    "/var/lib/incus/unix.socket with Incus"
+)
 _SIGNALLED: Final = 128
 _STARTED_ANEW: Final = "the instance was started anew meanwhile"
 
@@ -74,7 +78,10 @@ class LxdDriver:
 
     def __init__(self, platform: LxdPlatform) -> None:
         if importlib.util.find_spec("websockets") is None:
-            raise DriverError("lxd: the package websockets is missing: run pip install idkmesh[lxd]")
+            raise DriverError(
+                "lxd: the package websockets is missing; run pip install 'idkmesh[lxd]', in a checkout "
+                "pip install '.[lxd]'"
+            )
         self._link = LxdLink(platform)
         self._project = platform.project
         self._unended: dict[str, tuple[str, str]] = {}
@@ -87,7 +94,7 @@ class LxdDriver:
             listing = self._link.ask("GET", "/1.0/instances", until, recursion="2")
             described = instances_of(listing)
         except LxdError as error:
-            raise self._error(f"the instances cannot be listed: {error}", "see that it runs and trusts us") from None
+            raise self._error(*not_listed(str(error), self._link.place.socket)) from None
         health = self._backend_health(until) if any(module.port for module in modules) else {}
         return [instance for module in modules for instance in chosen(module, described, health)]
 
@@ -217,6 +224,15 @@ class LxdDriver:
 
     def _error(self, what: str, mend: str) -> DriverError:
         return DriverError(f"lxd at {self._link.place.shown}, project {self._project}: {what}; {mend}")
+
+
+def not_listed(why: str, socket: str | None) -> tuple[str, str]:
+    """Return what has happened where nothing was listed, and what to do. ``socket`` is None for a daemon with a URL."""
+    if socket is not None and why == "missing":
+        return f"no socket at {socket}", f"write where it is as platforms.lxd.socket: {_SOCKETS}"
+    if socket is not None and why == "permission denied":
+        return f"the instances cannot be listed: {why}", "join the group that owns the socket, or run as its user"
+    return f"the instances cannot be listed: {why}", "see that it runs and trusts us"
 
 
 def chosen(

@@ -49,7 +49,10 @@ class EtcdLeaseStore:
         try:
             import etcd3gw  # noqa: F401, PLC0415  an extra: who keeps the lease in a file does not need it
         except ImportError:
-            raise LeaseStoreError("a lease in etcd needs the package etcd3gw; install idkmesh[etcd]") from None
+            raise LeaseStoreError(
+                "a lease in etcd needs the package etcd3gw, which is missing; run pip install 'idkmesh[etcd]', in a "
+                "checkout pip install '.[etcd]'"
+            ) from None
         self._members = Members([endpoint_of(url) for url in endpoints])
         self._name = name
         self._key = f"{PREFIX}lease/{name}"
