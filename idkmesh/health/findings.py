@@ -1,7 +1,8 @@
 """What is wrong in a file that somebody wrote: where, by which rule, and what to do (HL-3.2, AR-2.4).
 
 No finding repeats a text of the file, but for names of keys, words of a choice and names of dependencies that are
-written in letters, digits and a few signs: what stands in the wrong place may be a credential.
+written in letters, digits and a few signs, and for one character that may not stand where it does: what stands in the
+wrong place may be a credential.
 """
 
 from __future__ import annotations
@@ -151,12 +152,15 @@ class Findings:
 
     def suggestion(self, word: str, known: Collection[str]) -> str:
         """Return what to do about a word that is none of ``known``: the nearest of them, or all."""
-        all_known = ", ".join(known)
+        near = self.nearest(word, known)
+        return f"known are {', '.join(known)}" if near is None else f"did you mean {near}?"
+
+    def nearest(self, word: str, known: Collection[str]) -> str | None:
+        """Return the word of ``known`` that is the most like a wrong one, None where none is."""
         if not shown(word) or self._sought >= _SUGGESTIONS:
-            return f"known are {all_known}"
+            return None
         self._sought += 1
-        near = difflib.get_close_matches(word, known, n=1)
-        return f"did you mean {near[0]}?" if near else f"known are {all_known}"
+        return next(iter(difflib.get_close_matches(word, known, n=1)), None)
 
     def all(self) -> tuple[Finding, ...]:
         """Return all findings in the order of the file."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.health.findings import Rule, shown
 from idkmesh.health.shapes import Case, Choice, Figure, Flag, ListOf, MapOf, OneOf, Record, Text
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from idkmesh.health.findings import Findings
     from idkmesh.health.shapes import Shape
     from idkmesh.health.yaml_nodes import Node
+
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+_WITH_UNIT: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?[ _]?[A-Za-z]{1,12}")
 
 
 def judge(node: Node, shape: Shape, name: str, findings: Findings) -> Any:  # noqa: ANN401, PLR0911  JSON-like; a table
@@ -43,13 +47,23 @@ def judge(node: Node, shape: Shape, name: str, findings: Findings) -> Any:  # no
 
 def _wrong_type(node: Scalar | Sequence | Mapping, shape: Shape, name: str, findings: Findings) -> None:
     what = f"{name} is {node.kind.value} where {shape.wanted} is wanted"
-    mend = f"write {shape.wanted}"
-    if isinstance(node, Scalar):
-        if isinstance(shape, Text | Choice) and node.kind is not Kind.NULL:
-            mend = "put it in quotes"
-        elif not node.plain and isinstance(shape, Flag | Figure):
-            mend += ", without quotes"
-    findings.add(node.mark, Rule.TYPE, what, mend)
+    findings.add(node.mark, Rule.TYPE, what, _type_mend(node, shape))
+
+
+def _type_mend(node: Scalar | Sequence | Mapping, shape: Shape) -> str:
+    """Say what to write. What is wanted stands in the line already: a range is not said twice."""
+    text = node.text if isinstance(node, Scalar) and node.kind is Kind.TEXT else ""
+    plain = isinstance(node, Scalar) and node.plain
+    if isinstance(shape, Figure):
+        if not plain and _NUMBER.fullmatch(text):
+            return "write it without quotes"
+        return "write the number alone, without its unit" if _WITH_UNIT.fullmatch(text) else "write such a number"
+    if isinstance(shape, ListOf) and shape.example and text:
+        return f"write each word as an item of a list, such as {shape.example}"
+    if isinstance(shape, Text | Choice) and isinstance(node, Scalar) and node.kind is not Kind.NULL:
+        return "put it in quotes"
+    quoted = isinstance(shape, Flag) and isinstance(node, Scalar) and not plain
+    return f"write {shape.wanted}{', without quotes' if quoted else ''}"
 
 
 def _scalar(
@@ -72,7 +86,9 @@ def _text(node: Scalar, shape: Text | Choice, name: str, findings: Findings) -> 
         if text in shape.words:
             return text
         what = f"{name} is{shown(text) or ' something'}, which is not known"
-        findings.add(node.mark, Rule.FORM, what, f"write {shape.wanted}")
+        near = findings.nearest(text, shape.words) if len(shape.words) > 1 else None
+        mend = f"write {shape.wanted}" if near is None else f"did you mean {near}?"
+        findings.add(node.mark, Rule.FORM, what, mend)
     elif not shape.least <= len(text) <= shape.most:
         what = f"{name} has {len(text):,} characters"
         mend = f"write {shape.wanted}, of {shape.least} to {shape.most:,} characters"
@@ -80,10 +96,26 @@ def _text(node: Scalar, shape: Text | Choice, name: str, findings: Findings) -> 
     elif shape.never is not None and re.fullmatch(shape.never.pattern, text):
         findings.add(node.mark, shape.never.rule, f"{name} {shape.never.what}", shape.never.mend)
     elif not re.fullmatch(shape.pattern, text):
-        findings.add(node.mark, Rule.FORM, f"{name} is not {shape.wanted}", f"write {shape.wanted}")
+        findings.add(node.mark, Rule.FORM, *_wrong_form(text, shape, name))
     else:
         return text
     return None
+
+
+def _wrong_form(text: str, shape: Text, name: str) -> tuple[str, str]:
+    """Return what is wrong with a text, and what to write: of the first character that may not stand in it, if one."""
+    if shape.sign:
+        for place, sign in enumerate(text, 1):
+            if not re.fullmatch(shape.sign, sign):
+                what = f"{name} has {_shown_sign(sign)} as character {place}, and is not {shape.wanted}"
+                return what, shape.mends.get(sign, "write another character there")
+    return f"{name} is not {shape.wanted}", f"write {shape.wanted}"
+
+
+def _shown_sign(sign: str) -> str:
+    if sign == " ":
+        return "a space"
+    return f"'{sign}'" if sign.isprintable() else f"U+{ord(sign):04X}"
 
 
 def _figure(node: Scalar, shape: Figure, name: str, findings: Findings) -> float | None:

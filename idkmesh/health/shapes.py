@@ -6,7 +6,7 @@ test holds the two against each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ class Never:
 class Text:
     """A text that ``pattern`` describes whole, of ``least`` to ``most`` characters; ``wanted`` says it in words.
 
+    ``sign`` is the pattern of each character that may stand in it, if it is told of the first that may not; ``mends``
+    say what to write instead, by character.
+
     Patterns are what Python and ECMA 262 read the same way, and take linear time: they are for bounded texts, but a
     thousand of them are judged at once.
     """
@@ -39,6 +42,8 @@ class Text:
     most: int
     least: int = 1
     never: Never | None = None
+    sign: str = ""
+    mends: Members[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +87,17 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOf:
-    """A list of ``least`` to ``most`` items, each of one shape but the first, if ``first`` says so."""
+    """A list of ``least`` to ``most`` items, each of one shape but the first, if ``first`` says so.
+
+    ``example`` is one as YAML, for who has written a line in its place.
+    """
 
     meaning: str
     item: Shape
     least: int
     most: int
     first: Shape | None = None
+    example: str = ""
 
     @property
     def wanted(self) -> str:

@@ -6,6 +6,7 @@ by Python and by ECMA 262 with the flags ``u`` and ``v``, so that a form in a br
 
 from __future__ import annotations
 
+import string
 from typing import Final
 
 from idkmesh.health.findings import Rule
@@ -29,12 +30,20 @@ _SHELL: Final = Never(
     what="is a shell, which would make a script of an argument",
     mend="name the program itself with its arguments, each an item; put more into a program of the image",
 )
+_EXAMPLE: Final = "[python3, check.py]"
+_PROGRAM_SIGN: Final = r"[A-Za-z0-9_.\/+\-]"
 _PROGRAM: Final = Text(
     meaning="The program, by name or path in the instance; no shell.",
     wanted="a program of A-Z, a-z, 0-9 and _ . / + -",
-    pattern=r"[A-Za-z0-9_.\/+\-]+",
+    pattern=f"{_PROGRAM_SIGN}+",
     most=200,
     never=_SHELL,
+    sign=_PROGRAM_SIGN,
+    mends={
+        "~": "write the whole path: no shell fills in a home folder",
+        "$": "write the path itself: no shell fills in a variable",
+        " ": f"write the program and each argument as an item, such as {_EXAMPLE}",
+    },
 )
 _ARGUMENT: Final = Text(
     meaning="An argument, as the program gets it.",
@@ -53,6 +62,7 @@ READINESS: Final = Record(
             first=_PROGRAM,
             least=1,
             most=9,
+            example=_EXAMPLE,
         ),
         "timeoutSecs": Figure(
             meaning="How long it may take, then it is killed and has failed; 5 unless said otherwise.",
@@ -66,12 +76,19 @@ READINESS: Final = Record(
 """A readiness command (AR-2.3)."""
 
 
+_NAME_MENDS: Final = dict.fromkeys("_. ", "write - there") | {
+    capital: f"write {capital.lower()} there" for capital in string.ascii_uppercase
+}
+
+
 def _name(meaning: str) -> Text:
     return Text(
         meaning=meaning,
         wanted="a name of a-z and 0-9, with - inside",
         pattern="[a-z0-9](?:[a-z0-9-]*[a-z0-9])?",
         most=63,
+        sign="[a-z0-9-]",
+        mends=_NAME_MENDS,
     )
 
 
@@ -101,6 +118,8 @@ _INSTANCE: Final = Text(
     wanted="a name of letters and 0-9 that begins with a letter, with - inside",
     pattern="[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?",
     most=63,
+    sign="[A-Za-z0-9-]",
+    mends=dict.fromkeys("_. ", "write the name that lxc list has: no instance has such a one"),
 )
 _PROCESS: Final = Record(
     meaning="What the process driver starts, for development.",
@@ -111,6 +130,7 @@ _PROCESS: Final = Record(
             first=Text(meaning="The program.", wanted="a program without NUL", pattern=r"[^\x00]+", most=4096),
             least=1,
             most=64,
+            example="[python3, worker.py]",
         ),
         "cwd": _path("Where it runs; where the supervisor runs unless said otherwise."),
     },

@@ -211,7 +211,7 @@ REFUSED: dict[str, tuple[str, Rule, str]] = {
     "a number in quotes": (
         matrix_text(timeout_ms="@@'500'"),
         Rule.TYPE,
-        "timeout_ms is text where a whole number of ms from 1 to 60,000 is wanted; write a whole",
+        "timeout_ms is text where a whole number of ms from 1 to 60,000 is wanted; write it without quotes [",
     ),
     "a boolean as a number": (
         matrix_text(success_threshold="@@true"),
@@ -225,13 +225,17 @@ REFUSED: dict[str, tuple[str, Rule, str]] = {
     "a date as a name": (matrix_text(name="@@2026-01-01"), Rule.TYPE, "put it in quotes"),
     "a number of YAML 1.2 as a name": (matrix_text(name="@@1e3"), Rule.TYPE, "put it in quotes"),
     "y as a name": (matrix_text(name="@@y"), Rule.TYPE, "put it in quotes"),
-    "an octal number": (matrix_text(success_threshold="@@010"), Rule.TYPE, "write a whole number from 1 to 100"),
+    "an octal number": (
+        matrix_text(success_threshold="@@010"),
+        Rule.TYPE,
+        "from 1 to 100 is wanted; write such a number [",
+    ),
     "a hexadecimal number": (matrix_text(success_threshold="@@0x10"), Rule.TYPE, "whole number"),
     "sixties": (matrix_text(timeout_ms="@@1:30"), Rule.TYPE, "whole number"),
     "underscores": (matrix_text(timeout_ms="@@1_000"), Rule.TYPE, "whole number"),
-    "not a number": (matrix_text("disk: {path: /, min_free_percent: @@.nan}"), Rule.TYPE, "write a number of percent"),
+    "not a number": (matrix_text("disk: {path: /, min_free_percent: @@.nan}"), Rule.TYPE, "where a number of percent"),
     "a fraction": (matrix_text(timeout_ms="@@500.5"), Rule.TYPE, "500.5, which is not whole"),
-    "a number with a unit": (matrix_text(timeout_ms="@@500ms"), Rule.TYPE, "timeout_ms is text where"),
+    "a number with a unit": (matrix_text(timeout_ms="@@500ms"), Rule.TYPE, "the number alone, without its unit ["),
     "a text as a list": (matrix_text("command: {argv: @@ping}"), Rule.TYPE, "write a list of 1 to 64"),
     "a number in an argument list": (
         matrix_text("command: {argv: [sleep, @@5]}"),
