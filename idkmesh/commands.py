@@ -16,6 +16,7 @@ from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.health.model import MATRIX_VARIABLE
 from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
+from idkmesh.workloads.model import PROCESS_VARIABLES
 from idkmesh.workloads.probe_user import VARIABLE as PROBE_UID_VARIABLE
 
 if TYPE_CHECKING:
@@ -359,6 +360,8 @@ def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
     known = {setting.env for setting in (*SETTINGS, *RETENTION_SETTINGS)}
     known |= {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE, STORE_VARIABLE, MATRIX_VARIABLE, PROBE_LISTEN_VARIABLE}
     known |= {MODULES_VARIABLE, PROBE_UID_VARIABLE}
+    if all(name in os.environ for name in PROCESS_VARIABLES):  # one alone is a mistake
+        known |= set(PROCESS_VARIABLES)
     for name in sorted(os.environ):
         # A rehearsal tells a service by these where its dependencies are (HL-8.1).
         if name.startswith("IDKMESH_") and name not in known and not name.startswith("IDKMESH_DEP_"):

@@ -75,6 +75,8 @@ class Rule(enum.Enum):
     """An instance belongs to one module, and is named once (AR-2.5)."""
     SELECTOR_OWNER = "selector-owner"
     """A selector for instances that belong to another module (AR-3.1)."""
+    SHARED_PORT = "shared-port"
+    """Replicas that have one address, and one port (AR-2.2)."""
     PLATFORM = "platform"
     """A driver whose platform is not declared (AR-2.2)."""
     LEASE_TIME = "lease-time"

@@ -19,6 +19,9 @@ DEFAULT_PROBE_UID: Final = 65534
 OWNER_KEY: Final = "user.idkmesh.module"
 """The configuration key by which an instance says which module it belongs to (AR-3.1)."""
 
+PROCESS_VARIABLES: Final = ("IDKMESH_MODULE", "IDKMESH_INSTANCE")
+"""What a process and its readiness command find the names of module and instance in (AR-8.5)."""
+
 
 class ModuleKind(enum.Enum):
     """What may be done to an instance: only a replica of a stateless module is ever restarted (AR-1.1)."""

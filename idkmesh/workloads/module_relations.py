@@ -43,6 +43,7 @@ def judge_relations(values: dict[str, Any], root: Node, findings: Findings) -> N
             _judge_platform(row, node, seen, findings)
             _judge_instances(row, node, seen, findings)
             _judge_selector(row, node, findings)
+            _judge_port(row, node, findings)
     findings.path = []
 
 
@@ -50,6 +51,7 @@ def judge_module(row: dict[str, Any], node: Node, findings: Findings) -> None:
     """Judge what holds within one module, as far as it can be told without the rest of a declaration."""
     _judge_instances(row, node, _Seen(), findings)
     _judge_selector(row, node, findings)
+    _judge_port(row, node, findings)
 
 
 def _at(node: Node, key: str) -> Node:
@@ -140,6 +142,16 @@ def _judge_selector(row: dict[str, Any], node: Node, findings: Findings) -> None
     mark = _at(_at(node, "selector"), OWNER_KEY).mark
     what = f"selector has another module's name for {OWNER_KEY}, so none of its instances would be this module's"
     findings.add(mark, Rule.SELECTOR_OWNER, what, f"write {name}", (*findings.path, "selector", OWNER_KEY))
+
+
+def _judge_port(row: dict[str, Any], node: Node, findings: Findings) -> None:
+    """Refuse a port of several processes: they have one address, where one of them can listen (AR-8.5)."""
+    if row.get("driver") != "process" or row.get("port") is None or row.get("replicas", 1) == 1:
+        return
+    mark = _at(node, "port").mark
+    what = f"port with replicas: {row['replicas']}: all processes are at 127.0.0.1, where one can listen"
+    mend = "write replicas: 1, or leave port out and let the readiness command ask by IDKMESH_INSTANCE"
+    findings.add(mark, Rule.SHARED_PORT, what, mend, (*findings.path, "port"))
 
 
 def _where(mark: Mark) -> str:

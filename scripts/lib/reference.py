@@ -19,7 +19,7 @@ from idkmesh.service_runtime import (
     SPARE_CONNECTIONS,
 )
 from idkmesh.workloads.catalog import CATALOG
-from idkmesh.workloads.model import DEFAULT_PROBE_UID
+from idkmesh.workloads.model import DEFAULT_PROBE_UID, PROCESS_VARIABLES
 from scripts.lib.matrix_page import matrix_page
 
 if TYPE_CHECKING:
@@ -118,6 +118,13 @@ For `idkmesh supervise` and `idkmesh control-tower`; intervals, cooldown and lea
 |---|---|---|
 | `--modules FILE` | `IDKMESH_MODULES` | The declaration of modules. SIGHUP reads it again. |
 | none | `IDKMESH_PROBE_UID` | The user that readiness commands run as, a number; {DEFAULT_PROBE_UID} if absent. |
+
+A process of the driver `process`, and its readiness command, find these among their variables. They are no settings.
+
+| variable | |
+|---|---|
+| `{PROCESS_VARIABLES[0]}` | The name of the module. |
+| `{PROCESS_VARIABLES[1]}` | The name of the instance: the module's, `-`, and a number from 1 to `replicas`. |
 
 ## Bounds of the probe listener
 

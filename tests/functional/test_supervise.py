@@ -335,12 +335,20 @@ def test_what_cannot_be_had(modules: Path, tmp_path: Path) -> None:
 
 
 def test_its_variables_are_settings(modules: Path, own: str) -> None:
-    """CT-9.9: nobody is warned of IDKMESH_MODULES and IDKMESH_PROBE_UID; root is told of once."""
+    """CT-9.9: nobody is warned of IDKMESH_MODULES and IDKMESH_PROBE_UID; root is told of once.
+
+    AR-8.5: nor of the names that a process of the driver `process` finds; one alone is a mistake for IDKMESH_MODULES.
+    """
     with supervising(modules, IDKMESH_MODULES="unused", IDKMESH_PROBE_UID="0") as service:
         service.wait_for_line("readiness commands run as root")
         service.wait_for_line("the lease is ours")
         assert service.end() == 0
     assert not any("is no setting" in line for line in service.lines)
+    names: dict[str, Any] = {"IDKMESH_MODULE": "web", "IDKMESH_INSTANCE": "web-1"}
+    alone: dict[str, Any] = {"IDKMESH_MODULE": "web"}
+    for env, told in ((names, False), (alone, True)):
+        errors = refused("supervise", f"--modules={modules}", "--store=", **env)[2]
+        assert ("IDKMESH_MODULE is no setting" in errors) is told, errors
     assert processes_of(own) == []
 
 
@@ -354,5 +362,5 @@ def test_the_example_can_be_supervised(tmp_path: Path) -> None:
     file.write_text(text.replace("/var/lib/lxd/unix.socket, project", f"{tmp_path}/none, project"), encoding="utf-8")
     code, out, errors = refused("supervise", f"--modules={file}", "--once")
     assert code == 3, errors
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["web", "db", "cache", "worker"]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["web", "db", "cache", "docs"]
     assert "platform lxd tells nothing of its instances" in errors

@@ -84,16 +84,18 @@ def test_the_example_is_what_it_says() -> None:
         port=6380,
         readiness=Readiness(("redis-cli", "-e", "-p", "6380", "ping"), 5),
     )
-    worker = DesiredModule(
-        name="worker",
+    asking = "import urllib.request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:8089/', timeout=2)"
+    docs = DesiredModule(
+        name="docs",
         kind=ModuleKind.STATELESS,
         driver="process",
-        replicas=2,
-        argv=("python3", "worker.py"),
-        readiness=Readiness(("/usr/bin/test", "-f", "ready"), 5),
+        replicas=1,
+        argv=("python3", "-m", "http.server", "8089", "--bind", "127.0.0.1", "--directory", "docs"),
+        port=8089,
+        readiness=Readiness(("python3", "-c", asking), 5),
     )
     assert read_declaration(EXAMPLE) == Declaration(
-        modules=(web, db, cache, worker),
+        modules=(web, db, cache, docs),
         supervisor=SupervisorSpec(interval_s=5, cooldown_s=300, lease=LeaseSpec(kind="sqlite", ttl_s=15)),
         lxd=LxdPlatform(socket="/var/lib/lxd/unix.socket", project="default"),
     )
@@ -456,6 +458,13 @@ REFUSED: dict[str, RefusedRow] = {
         "add replicas: a whole number from 1 to 64",
     ),
     "65 replicas": (with_row(**(PROCESS | {"replicas": "@@65"})), Rule.RANGE, "web", "replicas", "is 65"),
+    "a port of two processes": (
+        with_row(**(PROCESS | {"port": "@@80", "replicas": "2"})),
+        Rule.SHARED_PORT,
+        "web",
+        "port",
+        "port with replicas: 2: all processes are at 127.0.0.1, where one can listen; write replicas: 1, or leave",
+    ),
     "a relative folder": (
         with_row(**(PROCESS | {"process": "{argv: [a], cwd: @@b}"})),
         Rule.FORM,

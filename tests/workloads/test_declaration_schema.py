@@ -39,6 +39,7 @@ BEYOND = {
     Rule.SELECTOR_OWNER,
     Rule.PLATFORM,
     Rule.LEASE_TIME,
+    Rule.SHARED_PORT,
 }
 """What no schema says. Each has a test of its own."""
 

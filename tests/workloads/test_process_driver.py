@@ -6,20 +6,24 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.workloads.declaration import load_declaration
 from idkmesh.workloads.drivers import process_crew
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.process import ProcessDriver
 from idkmesh.workloads.drivers.process_crew import next_delay
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS, is_ours, started_at
-from idkmesh.workloads.model import DEFAULT_PROBE_UID, InstanceState, Run, RunEnd
+from idkmesh.workloads.model import DEFAULT_PROBE_UID, InstanceState, Run, RunEnd, Word
+from idkmesh.workloads.port_check import check_port
 from tests.health.probe_support import descriptors
 from tests.workloads.process_support import STUBBORN, alive, command, module, one, pid_of, waited, with_variable
 from tests.workloads.support import always
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
+ROOT = Path(__file__).parents[2]
 SLACK = 2.5
 """How much longer than its limit a run may take, in seconds: TERM, KILL, and what holds the output."""
 
@@ -191,6 +196,34 @@ def test_nothing_is_left(
     assert set(children()) == ours
     assert waited(lambda: set(with_variable(f"PROCESS_TEST={word}")) == running, 15)
     assert descriptors() == before
+
+
+def test_the_example_runs(driver: ProcessDriver) -> None:
+    """AR-8.5, AR-3.5: the example's process runs in a checkout as it is; its port opens, and its command passes.
+
+    At another port than the example's, which somebody may use.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = (ROOT / "examples" / "modules.yaml").read_text(encoding="utf-8").replace("8089", str(port))
+    declared = next(each for each in load_declaration(text, "m.yaml").modules if each.driver == "process")
+    instance = one(driver, replace(declared, cwd=str(ROOT)))
+    assert (instance.name, declared.port) == ("docs-1", port)
+    assert waited(lambda: check_port(instance.address, port, opened=False).word is Word.PASSES)
+    assert declared.readiness is not None
+    ended = driver.run(instance, declared.readiness, os.geteuid())
+    assert (ended.end, ended.code) == (RunEnd.EXITED, 0), ended
+
+
+def test_a_process_finds_its_names(driver: ProcessDriver, tmp_path: Path) -> None:
+    """AR-8.5: it and its command have the names of module and instance among their variables."""
+    program = 'import os, pathlib; pathlib.Path("names").write_text(os.environ["IDKMESH_INSTANCE"])'
+    declared = module(argv=(sys.executable, "-c", f"{program}; import time; time.sleep(3600)"), cwd=str(tmp_path))
+    instance = one(driver, declared)
+    assert waited(lambda: (tmp_path / "names").exists() and (tmp_path / "names").read_text() == "worker-1")
+    says = 'import os; exit((os.environ["IDKMESH_MODULE"], os.environ["IDKMESH_INSTANCE"]) != ("worker", "worker-1"))'
+    ended = driver.run(instance, command(sys.executable, "-c", says), os.geteuid())
+    assert (ended.end, ended.code) == (RunEnd.EXITED, 0), ended
 
 
 def test_replicas(driver: ProcessDriver) -> None:

@@ -88,6 +88,7 @@ def plain(value: Any) -> Any:
         (WEB, {"argv": ("a",)}, Rule.MISPLACED_KEY, "process"),
         (WORKER, {"replicas": 0}, Rule.MISSING_KEY, ""),
         (WORKER, {"replicas": 65}, Rule.RANGE, "replicas"),
+        (WORKER, {"replicas": 2}, Rule.SHARED_PORT, "port"),
         (WORKER, {"argv": ()}, Rule.RANGE, "process.argv"),
         (WORKER, {"argv": (), "cwd": None}, Rule.MISSING_KEY, ""),
         (WORKER, {"cwd": "a"}, Rule.FORM, "process.cwd"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.workloads.drivers.driver import NOT_OURS, DriverError
 from idkmesh.workloads.drivers.process_crew import Crew, Program
 from idkmesh.workloads.drivers.process_run import CommandRunner
-from idkmesh.workloads.model import Instance, InstanceState, Run, RunEnd
+from idkmesh.workloads.model import PROCESS_VARIABLES, Instance, InstanceState, Run, RunEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,4 +122,4 @@ def names_of(module: DesiredModule) -> list[str]:
 
 def _program(module: DesiredModule, name: str) -> Program:
     cwd = str(Path.cwd() if module.cwd is None else Path(module.cwd))
-    return Program(module.argv, cwd, (("IDKMESH_MODULE", module.name), ("IDKMESH_INSTANCE", name)))
+    return Program(module.argv, cwd, tuple(zip(PROCESS_VARIABLES, (module.name, name), strict=True)))
