@@ -166,16 +166,17 @@ def table(snapshot: Snapshot) -> list[str]:
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for module in snapshot.modules:
         records = snapshot.records_of(module.name)
+        reason = snapshot.reason_of(module)
         if not records:
-            rows.append((module.name, "-", "-", "-", "-", "no instance is known"))
-        rows += [_row(module.name, record) for record in records]
+            rows.append((module.name, "-", "-", "-", "-", reason or "no instance is known"))
+        rows += [_row(module.name, record, reason) for record in records]
     return console.aligned(rows)
 
 
-def _row(module: str, record: Record) -> tuple[str, ...]:
+def _row(module: str, record: Record, reason: str | None) -> tuple[str, ...]:
     checks = [None if seen is None else seen.probe for seen in (record.port, record.command)]
     words = ["-" if probe is None else probe.word.value for probe in checks]
-    reasons = [record.reason, *(probe.reason for probe in checks if probe is not None)]
+    reasons = [reason or record.reason, *(probe.reason for probe in checks if probe is not None)]
     state = "-" if record.instance is None else record.instance.state.value
     return (module, record.key.name, state, *words, "; ".join(filter(None, reasons)))
 

@@ -16,6 +16,7 @@ from idkmesh.workloads.changes import (
     RESTART_FAILED,
     RESTART_REQUESTED,
     RESTARTED,
+    platform_reason,
 )
 from idkmesh.workloads.tracker import Health
 
@@ -45,7 +46,9 @@ def _unhealthy(change: Change) -> tuple[str, int]:
 def _could_not_run(change: Change) -> tuple[str, int]:
     facts = change.facts
     if "driver" in facts:
-        line = f"platform {facts['driver']} tells nothing of its instances: {facts['reason']}"
+        line = platform_reason(facts["driver"], facts["reason"])
+    elif "instance" not in facts:
+        return f"module {change.subject}: {facts['reason']}; this is told once until one is there", logging.WARNING
     else:
         line = f"{facts['check']} of {change.subject} says nothing: {facts['reason']}"
     return f"{line}; this is told once until it can", logging.WARNING

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.health.changes import Change
+from idkmesh.workloads.model import OWNER_KEY
 from idkmesh.workloads.tracker import Health
 
 if TYPE_CHECKING:
+    from idkmesh.workloads.model import DesiredModule
     from idkmesh.workloads.record import Key
     from idkmesh.workloads.tracker import HealthChange
 
@@ -22,6 +24,9 @@ LEASE_ACQUIRED: Final = "idkmesh.lease.acquired"
 LEASE_LOST: Final = "idkmesh.lease.lost"
 MODULES_RELOADED: Final = "idkmesh.modules.reloaded"
 MODULES_REFUSED: Final = "idkmesh.modules.refused"
+
+SHOWN_KEYS: Final = 3
+"""Of a selector, in a line: it may have sixteen long ones."""
 
 _HEALTH_TYPES: Final = {Health.HEALTHY: INSTANCE_HEALTHY, Health.UNHEALTHY: INSTANCE_UNHEALTHY}
 
@@ -43,6 +48,25 @@ def check_trouble(what: str, key: Key, check: str, reason: str) -> Change:
 def driver_trouble(driver: str, reason: str) -> Change:
     """Return the change of a platform that does not tell of its instances."""
     return Change(COULD_NOT_RUN, driver, {"driver": driver, "check": "platform", "reason": reason})
+
+
+def unmatched_reason(module: DesiredModule) -> str:
+    """Return why a module has no instances whose selector matches none, and what to do."""
+    keys = ", ".join([*module.selector][:SHOWN_KEYS]) + (", ..." if len(module.selector) > SHOWN_KEYS else "")
+    value = module.name if OWNER_KEY in module.selector else "VALUE"
+    key = OWNER_KEY if OWNER_KEY in module.selector else "KEY"
+    return f"its selector matches no instance: none has what it wants of {keys}; run lxc config set NAME {key} {value}"
+
+
+def selector_trouble(module: DesiredModule) -> Change:
+    """Return the change of a module whose selector matches no instance."""
+    facts = {"module": module.name, "check": "selector", "reason": unmatched_reason(module)}
+    return Change(COULD_NOT_RUN, module.name, facts)
+
+
+def platform_reason(driver: str, fault: str) -> str:
+    """Return why nothing new is known of the instances of a platform."""
+    return f"platform {driver} tells nothing of its instances: {fault}"
 
 
 def restart_change(what: str, key: Key, *, detail: str, unhealthy_seconds: float, outcome: str = "") -> Change:

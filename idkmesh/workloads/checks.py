@@ -19,8 +19,8 @@ SIGNAL_BASE: Final = 128
 NOTHING_KNOWN: Final = "nothing known"
 """The detail where no check says anything (AR-3.6)."""
 
-MAX_REASON_CHARACTERS: Final = 200
-"""Bound of a reason: it stands in documents, events and lines of a log."""
+MAX_REASON_CHARACTERS: Final = 320
+"""Bound of a reason: it stands in documents, events and lines of a log. A platform's has two paths, and what to do."""
 
 _PORT: Final = "port check"
 _COMMAND: Final = "readiness command"

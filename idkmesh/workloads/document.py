@@ -37,6 +37,7 @@ def module_list_document(snapshot: Snapshot, now: Stamp) -> dict[str, Any]:
             "last_pass_age_seconds": _age(snapshot.passes.starts[-1] if snapshot.passes.starts else NEVER, now),
         },
         "store_fault": snapshot.store_fault,
+        "platforms": _platforms(snapshot),
         "items": [_module(snapshot, module, grouped[module.name], now) for module in snapshot.modules],
         "page": {"next_cursor": None, "limit": len(snapshot.modules)},
     }
@@ -55,6 +56,7 @@ def short_document(snapshot: Snapshot, now: Stamp, lease_fault: str | None) -> d
     return {
         "lease": {**_lease(snapshot), "fault": lease_fault},
         "store_fault": snapshot.store_fault,
+        "platforms": _platforms(snapshot),
         "modules": len(snapshot.modules),
         "instances": {health.value: counts[health] for health in Health},
         "restarts_total": sum(record.restarts for record in snapshot.records.values()),
@@ -79,6 +81,7 @@ def _module(snapshot: Snapshot, module: DesiredModule, records: list[Record], no
         "readiness": None
         if readiness is None
         else {"program": readiness.command[0], "timeout_seconds": readiness.timeout_secs},
+        "reason": snapshot.reason_of(module),
         "counts": {health.value: counts[health] for health in Health},
         "restart_outstanding": outstanding[0] if outstanding else None,
         "lease": _lease(snapshot),
@@ -148,6 +151,10 @@ def _due_in(tracker: Tracker, now: Stamp, health: Health) -> float | None:
 
 def _lease(snapshot: Snapshot) -> dict[str, Any]:
     return {"role": snapshot.role.value, "held": snapshot.role is Role.HOLDER, "holder": snapshot.holder}
+
+
+def _platforms(snapshot: Snapshot) -> list[dict[str, Any]]:
+    return [{"name": name, "fault": fault} for name, fault in snapshot.platforms.items()]
 
 
 def _age(instant: float, now: Stamp) -> float | None:

@@ -23,17 +23,18 @@ from idkmesh.workloads.changes import (
     check_trouble,
     driver_trouble,
     health_change,
+    selector_trouble,
 )
 from idkmesh.workloads.checks import combine
 from idkmesh.workloads.model import InstanceState, Word
-from idkmesh.workloads.record import Record, Seen, basis_of
+from idkmesh.workloads.record import Key, Record, Seen, basis_of
 from idkmesh.workloads.tracker import Evidence, Tracker, anew, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from idkmesh.workloads.model import DesiredModule, Probe
-    from idkmesh.workloads.record import Kept, Key
+    from idkmesh.workloads.record import Kept
     from idkmesh.workloads.survey import Observation, Survey
 
 INSTANCE: Final = "instance"
@@ -45,7 +46,10 @@ class Ledger:
 
     def __init__(self, modules: Sequence[DesiredModule]) -> None:
         self._modules = {module.name: module for module in modules}
-        self._silent: frozenset[str] = frozenset()
+        self.platforms: Mapping[str, str | None] = MappingProxyType({})
+        """Each driver that was asked in the newest pass, with why it told nothing of its instances; None if it did."""
+        self.unmatched: frozenset[str] = frozenset()
+        """Modules whose selector matched nothing when their platform answered last."""
         self.records: Mapping[Key, Record] = MappingProxyType({})
 
     @property
@@ -101,23 +105,46 @@ class Ledger:
         """Take in what was seen in the pass of ``now``, and return what has changed by it.
 
         An instance that is no longer listed is kept while its evidence is fresh, and for ``keep_seconds`` after a
-        restart: its cooldown goes on.
+        restart: its cooldown goes on. One that is named is there from the first pass on, whatever its platform says.
         """
-        changes = [driver_trouble(name, why) for name, why in survey.silent.items() if name not in self._silent]
-        self._silent = frozenset(survey.silent)
+        changes = [*self._platform_changes(survey), *self._selector_changes(survey)]
         after: dict[Key, Record] = {}
         for seen in survey.observations:
             module = self._modules[seen.key.module]
             record, more = _observed(self.records.get(seen.key) or _new(seen.key, module, now), seen, now, fresh_from)
             after[seen.key] = record
             changes += more
+        for module in self._modules.values():
+            for key in (Key(module.name, name) for name in module.instances if module.driver in survey.silent):
+                after[key] = _unseen(self.records.get(key) or _new(key, module, now), now, fresh_from, silent=True)
         for key, record in self.records.items():
-            silent = record.module.driver in self._silent
-            if key not in after and (silent or _is_kept(record, now, fresh_from, keep_seconds)):
+            silent = record.module.driver in survey.silent
+            selected = silent and not record.module.instances
+            if key not in after and (selected or _is_kept(record, now, fresh_from, keep_seconds)):
                 after[key] = _unseen(record, now, fresh_from, silent=silent)
         order = {name: number for number, name in enumerate(self._modules)}
         self.records = MappingProxyType(dict(sorted(after.items(), key=lambda item: order[item[0].module])))
         return changes
+
+    def _platform_changes(self, survey: Survey) -> list[Change]:
+        """Note which platforms have answered, and return the changes of those that have ceased to."""
+        before = self.platforms
+        drivers = dict.fromkeys(module.driver for module in self._modules.values())
+        self.platforms = MappingProxyType({name: survey.silent.get(name) for name in drivers})
+        return [driver_trouble(name, why) for name, why in survey.silent.items() if before.get(name) is None]
+
+    def _selector_changes(self, survey: Survey) -> list[Change]:
+        """Note whose selector matches nothing, and return the changes of those that have ceased to match."""
+        before = self.unmatched
+        seen = {each.key.module for each in survey.observations}
+        asked = [module for module in self._modules.values() if module.selector]
+        empty = [
+            module
+            for module in asked
+            if (module.name in before if module.driver in survey.silent else module.name not in seen)
+        ]
+        self.unmatched = frozenset(module.name for module in empty)
+        return [selector_trouble(module) for module in empty if module.name not in before]
 
     def _adopt(self, records: Iterable[Record], now: float) -> None:
         adopted: dict[Key, Record] = {}

@@ -41,6 +41,14 @@ class WorkloadCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Return the families."""
         yield from _instances(self._snapshot, self._now)
+        reachable = GaugeMetricFamily(
+            "idkmesh_platform_reachable",
+            "1 where the platform told of its instances in the newest pass, else 0 (AR-7.4).",
+            labels=("platform",),
+        )
+        for name, fault in self._snapshot.platforms.items():
+            reachable.add_metric((name,), float(fault is None))
+        yield reachable
         yield from _checks(self._snapshot)
         held = self._snapshot.role is Role.HOLDER
         yield GaugeMetricFamily("idkmesh_lease_held", "1 while this supervisor holds the lease (AR-6.4).", value=held)

@@ -50,6 +50,8 @@ def look_once(  # noqa: PLR0913  what it looks at, and who hears of it
         spec=declaration.supervisor,
         passes=passes,
         records=ledger.records,
+        platforms=ledger.platforms,
+        unmatched=ledger.unmatched,
         tallies=Tallies().with_observations(survey.observations).with_pass(seconds),
         pass_seconds=seconds,
     )

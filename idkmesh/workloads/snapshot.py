@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from idkmesh.workloads.changes import platform_reason, unmatched_reason
 from idkmesh.workloads.model import SupervisorSpec
 from idkmesh.workloads.passes import Passes
 from idkmesh.workloads.tallies import Tallies
@@ -37,7 +38,9 @@ class Snapshot:
     """All that is known at one instant.
 
     ``holder`` is who holds the lease as far as is known. ``store_fault`` is why trackers are not kept, None if they
-    are. ``pass_seconds`` is how long the newest pass took.
+    are. ``pass_seconds`` is how long the newest pass took. ``platforms`` are the drivers that were asked in it, each
+    with why it told nothing of its instances, None where it did; ``unmatched`` are modules whose selector matches
+    nothing.
     """
 
     role: Role
@@ -49,6 +52,8 @@ class Snapshot:
     tallies: Tallies = field(default_factory=Tallies)
     pass_seconds: float | None = None
     store_fault: str | None = None
+    platforms: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
+    unmatched: frozenset[str] = frozenset()
 
     @classmethod
     def of_nothing(cls) -> Snapshot:
@@ -59,3 +64,9 @@ class Snapshot:
     def records_of(self, module: str) -> list[Record]:
         """Return the instances of a module, in the order in which they were listed."""
         return [record for key, record in self.records.items() if key.module == module]
+
+    def reason_of(self, module: DesiredModule) -> str | None:
+        """Return why nothing new is known of a module's instances, or why it has none; None where neither is so."""
+        if (fault := self.platforms.get(module.driver)) is not None:
+            return platform_reason(module.driver, fault)
+        return unmatched_reason(module) if module.name in self.unmatched else None

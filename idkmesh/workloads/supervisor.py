@@ -257,5 +257,9 @@ class Supervisor:
 
     def _show(self, role: Role, **more: object) -> None:
         facts = {"role": role, "holder": self._lease.holder_name(), "store_fault": self._voice.fault("store"), **more}
-        records = self._ledger.records if role is Role.HOLDER else {}
-        self._snapshot = replace(self._snapshot, records=records, **facts)  # type: ignore[arg-type]
+        if role is Role.HOLDER:
+            ledger = self._ledger
+            facts |= {"records": ledger.records, "platforms": ledger.platforms, "unmatched": ledger.unmatched}
+        else:
+            facts |= {"records": {}, "platforms": {}, "unmatched": frozenset()}
+        self._snapshot = replace(self._snapshot, **facts)  # type: ignore[arg-type]

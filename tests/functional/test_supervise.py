@@ -290,7 +290,7 @@ def test_a_single_look_starts_nothing(modules: Path, own: str) -> None:
     assert code == 3
     assert "a single look starts none" in errors
     assert out.splitlines()[1].split()[0] == own
-    assert "no instance is known" in out
+    assert out.splitlines()[1].endswith("belong to the supervisor that starts them, and a single look starts none")
     code, out, _ = refused("supervise", "--once", "--json", IDKMESH_MODULES=str(modules))
     document = json.loads(out)
     assert (code, document["lease"]["role"], [item["name"] for item in document["items"]]) == (3, "observer", [own])
@@ -362,5 +362,13 @@ def test_the_example_can_be_supervised(tmp_path: Path) -> None:
     file.write_text(text.replace("/var/lib/lxd/unix.socket, project", f"{tmp_path}/none, project"), encoding="utf-8")
     code, out, errors = refused("supervise", f"--modules={file}", "--once")
     assert code == 3, errors
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["web", "db", "cache", "docs"]
+    _, *rows = out.splitlines()
+    names = [line.split()[:2] for line in rows]
+    assert names == [["web", "web-1"], ["web", "web-2"], ["db", "db-1"], ["cache", "-"], ["docs", "-"]]
+    assert all(f"no socket at {tmp_path}/none (snap: " in row for row in rows[:4]), rows
+    assert "a single look starts none" in rows[4]
+    document = json.loads(refused("supervise", f"--modules={file}", "--once", "--json")[1])
+    assert [item["counts"]["unknown"] for item in document["items"]] == [2, 1, 0, 0]
+    assert all("no socket at" in item["reason"] for item in document["items"][:3])
+    assert [each["name"] for each in document["platforms"]] == ["lxd", "process"]
     assert "platform lxd tells nothing of its instances" in errors

@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 from idkmesh.health.changes import Change
 from idkmesh.workloads import changes
 from idkmesh.workloads.change_lines import line_of
-from idkmesh.workloads.document import module_document, module_list_document
+from idkmesh.workloads.document import module_document, module_list_document, short_document
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.metrics import exposition
 from idkmesh.workloads.model import InstanceState, ModuleKind
@@ -162,10 +162,33 @@ def test_standby_names_the_holder(tmp_path: Path) -> None:
     assert samples(game)["idkmesh_lease_held", ()] == 0
 
 
+def test_an_unreachable_platform_is_told_everywhere(game: Game) -> None:
+    """AR-7.2, AR-7.4, CT-5.8: list, counts, status, metrics: unknown from the first pass, with the platform's fault."""
+    game.platform.silent = DriverError("no socket")
+    game.make_pass()
+    document = listed(game)
+    assert document["platforms"] == [{"name": "sim", "fault": "no socket"}]
+    assert [item["counts"]["unknown"] for item in document["items"]] == [2, 1]
+    reason = "platform sim tells nothing of its instances: no socket"
+    assert {item["reason"] for item in document["items"]} == {reason}
+    (first, _) = one(game)["instances"]
+    assert (first["state"], first["owned"], first["health"]) == (None, None, "unknown")
+    short = short_document(game.supervisor.snapshot(), game.clock.stamp(), None)
+    assert short["instances"] == {"unknown": 3, "healthy": 0, "unhealthy": 0}
+    assert short["platforms"] == document["platforms"]
+    found = samples(game)
+    assert math.isnan(found["idkmesh_instance_healthy", ("web", "web-1")])
+    assert found["idkmesh_platform_reachable", ("sim",)] == 0
+    game.platform.silent = None
+    game.play(5)
+    assert samples(game)["idkmesh_platform_reachable", ("sim",)] == 1
+    assert {item["reason"] for item in listed(game)["items"]} == {None}
+
+
 def samples(game: Game) -> dict[tuple[str, tuple[str, ...]], float]:
     text = exposition(game.supervisor.snapshot(), game.clock.boot).decode()
     families = text_string_to_metric_families(text)
-    order = ("module", "instance", "check", "outcome", "le")
+    order = ("module", "instance", "check", "outcome", "platform", "le")
     return {
         (each.name, tuple(each.labels[name] for name in order if name in each.labels)): each.value
         for family in families

@@ -32,6 +32,7 @@ from tests.workloads.support import (
     LeaseTable,
     ManualClock,
     Platform,
+    Simulated,
     declaration,
     module,
 )
@@ -289,6 +290,96 @@ def test_a_silent_platform_is_told_once(tmp_path: Path, fault: Exception) -> Non
     game.platform.silent = None
     game.play(30)
     assert game.health() == "healthy"
+
+
+def test_named_instances_are_unknown_from_the_first_pass(tmp_path: Path) -> None:
+    """AR-7.2, AR-1.3: in the order of the file, though their platform never answered; one that is renamed is gone."""
+    game = Game(tmp_path, declaration(WEB))
+    game.platform.silent = DriverError("no daemon")
+    game.make_pass()
+    snapshot = game.supervisor.snapshot()
+    assert [key.name for key in snapshot.records] == ["web-1", "web-2", "web-3"]
+    assert {record.tracker.health.value for record in snapshot.records.values()} == {"unknown"}
+    assert {record.reason for record in snapshot.records.values()} == {"its platform tells nothing of its instances"}
+    assert snapshot.platforms == {"sim": "no daemon"}
+    assert snapshot.reason_of(WEB) == "platform sim tells nothing of its instances: no daemon"
+    game.supervisor.reload(declaration(replace(WEB, instances=("web-2", "web-4"))))
+    game.play(400)
+    assert [key.name for key in game.supervisor.snapshot().records] == ["web-2", "web-4"]
+    assert game.platform.restarts == []
+    assert game.whats().count("check.could_not_run") == 1
+    game.platform.silent = None
+    game.play(30, PASSES)
+    assert game.health("web/web-2") == "healthy"
+    assert game.supervisor.snapshot().platforms == {"sim": None}
+    assert game.supervisor.snapshot().reason_of(WEB) is None
+
+
+def test_names_of_a_silent_platform_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
+    """AR-7.2: also where some were seen before it fell silent, and keep what is known of them."""
+    game = Game(tmp_path, declaration(replace(WEB, instances=("web-2",))))
+    game.play(30, PASSES)
+    game.platform.silent = DriverError("no daemon")
+    game.supervisor.reload(declaration(WEB))
+    game.make_pass()
+    records = game.supervisor.snapshot().records
+    assert [(key.name, record.tracker.health.value) for key, record in records.items()] == [
+        ("web-1", "unknown"),
+        ("web-2", "healthy"),
+        ("web-3", "unknown"),
+    ]
+
+
+def test_a_standby_says_nothing_of_platforms(tmp_path: Path) -> None:
+    """AR-6.4, AR-7.2: it asks none, so none is reachable or unreachable by it."""
+    clock = ManualClock()
+    keeper = Keeper(LeaseTable(clock))
+    game = Game(tmp_path, ONE, clock=clock, lease=keeper)
+    keeper.turn()
+    game.platform.silent = DriverError("no daemon")
+    game.make_pass()
+    assert game.supervisor.snapshot().platforms == {"sim": "no daemon"}
+    clock.move(60)
+    game.make_pass()
+    snapshot = game.supervisor.snapshot()
+    assert (snapshot.role, snapshot.platforms, snapshot.records) == (Role.STANDBY, {}, {})
+
+
+def test_a_selector_that_matches_nothing_is_told_once(tmp_path: Path) -> None:
+    """AR-7.2, AR-7.3: by a line, an event and the module's reason, until one is there; a silence is no match."""
+    selected = module(instances=(), selector={"user.idkmesh.module": "web", "user.a": "b"})
+    game = Game(tmp_path, declaration(selected))
+    game.make_pass()
+    game.platform.silent = DriverError("no daemon")
+    game.make_pass()
+    game.platform.silent = None
+    game.make_pass()
+    (first, silence) = game.told
+    reason = (
+        "its selector matches no instance: none has what it wants of user.idkmesh.module, user.a; run lxc config set "
+        "NAME user.idkmesh.module web"
+    )
+    assert (first.what, first.subject) == ("idkmesh.check.could_not_run", "web")
+    assert first.facts == {"module": "web", "check": "selector", "reason": reason}
+    assert silence.facts["driver"] == "sim"
+    assert (logging.WARNING, f"module web: {reason}; this is told once until one is there") in game.lines
+    assert game.supervisor.snapshot().reason_of(selected) == reason
+    game.platform.instances_of[Key("web", "x")] = Simulated()
+    game.make_pass()
+    assert game.supervisor.snapshot().reason_of(selected) is None
+    del game.platform.instances_of[Key("web", "x")]
+    game.make_pass()
+    assert len(game.told) == 3
+
+
+def test_a_long_selector_is_cut_short(tmp_path: Path) -> None:
+    """AR-7.3: of a selector three keys are named, and no value, which somebody else may have chosen."""
+    selected = module(instances=(), selector={f"user.k{number}": "secret" for number in range(16)})
+    game = Game(tmp_path, declaration(selected))
+    game.make_pass()
+    reason = str(game.supervisor.snapshot().reason_of(selected))
+    assert "wants of user.k0, user.k1, user.k2, ...; run lxc config set NAME KEY VALUE" in reason
+    assert "secret" not in reason
 
 
 def test_a_bad_driver_hurts_only_its_own(tmp_path: Path) -> None:

@@ -55,10 +55,7 @@ SECOND_LOOK_SECONDS: Final = 0.25
 """Between a command's death by a signal and the look at its instance: one that stops kills what runs in it first, and
 says so a moment later."""
 
-_SOCKETS: Final = (
-    "/var/snap/lxd/common/lxd/unix.socket with the snap, /var/lib/lxd/unix.socket with Debian's package, "
-    "/var/lib/incus/unix.socket with Incus"
-)
+_SOCKETS: Final = "snap: /var/snap/lxd/common/lxd/unix.socket, Incus: /var/lib/incus/unix.socket"
 _SIGNALLED: Final = 128
 _STARTED_ANEW: Final = "the instance was started anew meanwhile"
 
@@ -229,7 +226,7 @@ class LxdDriver:
 def not_listed(why: str, socket: str | None) -> tuple[str, str]:
     """Return what has happened where nothing was listed, and what to do. ``socket`` is None for a daemon with a URL."""
     if socket is not None and why == "missing":
-        return f"no socket at {socket}", f"write where it is as platforms.lxd.socket: {_SOCKETS}"
+        return f"no socket at {socket} ({_SOCKETS})", "write the right one as platforms.lxd.socket"
     if socket is not None and why == "permission denied":
         return f"the instances cannot be listed: {why}", "join the group that owns the socket, or run as its user"
     return f"the instances cannot be listed: {why}", "see that it runs and trusts us"
