@@ -74,11 +74,12 @@ def _failed(change: Change) -> tuple[str, int]:
 
 
 def _acquired(change: Change) -> tuple[str, int]:
-    return f"the lease is ours: {change.facts['holder']} supervises from now on", logging.INFO
+    facts = change.facts
+    return f"the lease is ours ({facts['lease']}): {facts['holder']} supervises from now on", logging.INFO
 
 
 def _lost(change: Change) -> tuple[str, int]:
-    return f"the lease is no longer ours: {change.facts['reason']}", logging.WARNING
+    return f"the lease is no longer ours ({change.facts['lease']}): {change.facts['reason']}", logging.WARNING
 
 
 def _reloaded(change: Change) -> tuple[str, int]:

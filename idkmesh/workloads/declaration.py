@@ -14,6 +14,7 @@ from idkmesh.health.yaml_nodes import parse
 from idkmesh.workloads.catalog import CATALOG
 from idkmesh.workloads.declaration_findings import DeclarationError, DeclarationFinding, named
 from idkmesh.workloads.model import (
+    DEFAULT_LEASE_NAME,
     DEFAULT_TIMEOUT_SECS,
     DEFAULT_TTL_S,
     Declaration,
@@ -123,7 +124,7 @@ def _supervisor(values: dict[str, Any]) -> SupervisorSpec:
         ttl_s=lease.get("ttl_s", DEFAULT_TTL_S),
         path=lease.get("sqlite", {}).get("path"),
         endpoints=tuple(lease.get("etcd", {}).get("endpoints", ())),
-        name=lease.get("name", "default"),
+        name=lease.get("name", DEFAULT_LEASE_NAME),
     )
     figures = {name: values[name] for name in ("interval_s", "cooldown_s") if name in values}
     return SupervisorSpec(lease=spec, **figures)

@@ -15,6 +15,7 @@ DEFAULT_TIMEOUT_SECS: Final = 5
 DEFAULT_INTERVAL_S: Final = 5
 DEFAULT_COOLDOWN_S: Final = 300
 DEFAULT_TTL_S: Final = 15
+DEFAULT_LEASE_NAME: Final = "default"
 DEFAULT_PROBE_UID: Final = 65534
 OWNER_KEY: Final = "user.idkmesh.module"
 """The configuration key by which an instance says which module it belongs to (AR-3.1)."""
@@ -93,7 +94,7 @@ class LeaseSpec:
     ttl_s: int = DEFAULT_TTL_S
     path: str | None = None
     endpoints: tuple[str, ...] = ()
-    name: str = "default"
+    name: str = DEFAULT_LEASE_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

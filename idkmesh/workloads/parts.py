@@ -92,7 +92,9 @@ def lease_store_of(spec: LeaseSpec, place: Path) -> LeaseStore:
             return EtcdLeaseStore(spec.endpoints, spec.name)
         from idkmesh.workloads.lease.sqlite import SqliteLeaseStore  # noqa: PLC0415  who uses etcd needs no SQLite
 
-        return SqliteLeaseStore(place / LEASE_FILE if spec.path is None else Path(spec.path), spec.name)
+        if spec.path is None:
+            return SqliteLeaseStore(place / LEASE_FILE, spec.name)
+        return SqliteLeaseStore(Path(spec.path), spec.name, make_folder=False)
     except (LeaseStoreError, ValueError) as error:
         raise SupervisionError(str(error)) from None
 

@@ -54,6 +54,13 @@ def waited(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
+def test_it_says_what_it_is(make: Make) -> None:
+    """AR-6.4: its name and its place, as the line of a standby has them."""
+    store = make()
+    assert store.name
+    assert store.place.endswith("/lease.sqlite3") or store.place.startswith("etcd at http://127.0.0.1:")
+
+
 def test_one_holds_it(make: Make) -> None:
     """AR-6.1: while one holds the lease nobody else gets it, the same name included, and everybody sees who does."""
     one, other = make(), make()

@@ -174,6 +174,7 @@ class LeaseTable:
         self.grant: Grant | None = None
         self.until = 0.0
         self.claims: dict[str, float] = {}
+        self.name, self.place = "default", "memory"
         self.claim_slack = 0.0
         self.silent = False
         self._count = 0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from idkmesh.health.changes import Change
 
 TTL = 15.0
-OURS = "the lease is ours: one supervises from now on"
+OURS = "the lease is ours (default): one supervises from now on"
 
 
 class World:
@@ -33,6 +33,7 @@ class World:
         self.now = 100.0
         self.real = SqliteLeaseStore(path, clock=lambda: self.now, boot="boot")
         self.claim_slack = self.real.claim_slack
+        self.name, self.place = self.real.name, self.real.place
         self.before: Callable[[], None] = lambda: None
         self.after: Callable[[], None] = lambda: None
         self.changes: list[Change] = []
@@ -96,8 +97,49 @@ def test_it_holds_and_renews(world: World) -> None:
         wait = keeper.turn()
     assert keeper.holder_name() == "one"
     assert world.words() == [LEASE_ACQUIRED]
-    assert world.changes[0].facts == {"holder": "one", "ttl_s": TTL}
+    assert world.changes[0].facts == {"lease": "default", "holder": "one", "ttl_s": TTL}
     assert world.calls.count("renew") == 20
+
+
+def test_a_standby_says_so_once(world: World) -> None:
+    """AR-6.4: who holds it, which lease and where, and that nothing is done here; again for another holder."""
+    lines: list[str] = []
+    waiting = LeaseKeeper(
+        world,
+        "w",
+        TTL,
+        clock=lambda: world.now,
+        changed=world.changes.append,
+        log=lambda line, level: lines.append(line),
+    )
+    world.keeper.turn()
+    waiting.turn()
+    waiting.turn()
+    so = "nothing is checked or started here; another declaration wants a lease of its own: name it as"
+    assert lines == [f"standby: one holds the lease default ({world.place}): {so} supervisor.lease.name"]
+    world.now += TTL
+    world.another("two").turn()
+    waiting.turn()
+    assert [line.split()[1] for line in lines] == ["one", "two"]
+    world.now += TTL
+    waiting.turn()
+    assert lines[2] == OURS.replace("one", "w")
+    world.now += TTL
+    world.another("two").turn()
+    for _ in range(3):
+        waiting.turn()
+    assert [line.split()[:2] for line in lines[3:]] == [["the", "lease"], ["standby:", "two"]]
+
+
+def test_a_lease_with_a_name_of_its_own(world: World) -> None:
+    """AR-6.4: who has named it knows of names."""
+    lines: list[str] = []
+    world.name = "shop"
+    world.keeper.turn()
+    waiting = LeaseKeeper(world, "w", TTL, changed=print, log=lambda line, level: lines.append(line))
+    waiting._clock = lambda: world.now
+    waiting.turn()
+    assert lines == [f"standby: one holds the lease shop ({world.place}): nothing is checked or started here"]
 
 
 def test_who_waits_says_who_holds(world: World) -> None:
@@ -172,7 +214,7 @@ def test_the_store_is_away(world: World) -> None:
     assert world.now == pytest.approx(granted + TTL * 0.8)
     keeper.turn()
     assert world.words() == [LEASE_ACQUIRED, LEASE_LOST]
-    assert world.changes[1].facts == {"holder": "one", "reason": "the store is away"}
+    assert world.changes[1].facts == {"lease": "default", "holder": "one", "reason": "the store is away"}
     assert world.calls.count("renew") >= 5
 
 
@@ -328,7 +370,7 @@ def test_a_fault_at_the_end(world: World) -> None:
     assert lines == [
         OURS,
         "the lease is not given back: the lease's store has a fault: OSError",
-        "the lease is no longer ours: given back",
+        "the lease is no longer ours (default): given back",
     ]
 
 

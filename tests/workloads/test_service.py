@@ -14,8 +14,16 @@ from idkmesh.health.watchdog import Watchdog
 from idkmesh.workloads import parts
 from idkmesh.workloads.document import short_document
 from idkmesh.workloads.lease.sqlite import SqliteLeaseStore
+from idkmesh.workloads.lease.store import LeaseStoreError
 from idkmesh.workloads.model import Declaration, LeaseSpec, LxdPlatform, Readiness, SupervisorSpec
-from idkmesh.workloads.parts import LEASE_FILE, SupervisionError, drivers_of, going_on, lease_store_of
+from idkmesh.workloads.parts import (
+    LEASE_FILE,
+    SupervisionError,
+    drivers_of,
+    going_on,
+    holder_of_this_process,
+    lease_store_of,
+)
 from idkmesh.workloads.reading import nothing_supervised
 from idkmesh.workloads.service import COMPONENT, Supervised, WorkloadService
 from idkmesh.workloads.snapshot import Role
@@ -119,6 +127,7 @@ def test_two_of_one_place(supervise: Callable[..., Supervision]) -> None:
     second = supervise()
     assert waited(lambda: second.role is Role.STANDBY and second.service.reading().snapshot.holder is not None)
     assert second.pids() == []
+    assert sum(f"standby: {holder_of_this_process()} holds the lease default (" in line for line in second.lines) == 1
     assert first.service.stop(STOP)
     assert waited(lambda: second.role is Role.HOLDER and len(second.pids()) == 2), second.lines
 
@@ -297,10 +306,26 @@ def test_a_lease_that_cannot_be_kept(tmp_path: Path, lease: LeaseSpec) -> None:
 def test_where_the_lease_is_kept(tmp_path: Path) -> None:
     """AR-2.8, AR-7.9: in the file that is named, else beside the event store."""
     named = tmp_path / "elsewhere" / "l.sqlite3"
+    named.parent.mkdir()
     store = lease_store_of(LeaseSpec(path=str(named)), tmp_path)
     assert store.acquire("me", 5.0) is not None
     assert named.exists()
     assert not (tmp_path / LEASE_FILE).exists()
+
+
+def test_a_folder_that_a_person_wrote_is_not_made(tmp_path: Path) -> None:
+    """AR-2.8, AR-7.9: a lease in a folder that is not there is one that nobody else holds; the usual one is made."""
+    folder = tmp_path / "lsae"
+    spec = LeaseSpec(path=str(folder / "l.sqlite3"))
+    with pytest.raises(SupervisionError, match=f"{folder} is missing; make it, or name another place with supervisor"):
+        lease_store_of(spec, tmp_path)
+    folder.mkdir()
+    store = lease_store_of(spec, tmp_path)
+    folder.rmdir()
+    with pytest.raises(LeaseStoreError, match="is missing"):
+        store.acquire("me", 5.0)
+    assert not folder.exists()
+    assert lease_store_of(LeaseSpec(), tmp_path / "state").acquire("me", 5.0) is not None
 
 
 def test_a_single_look_starts_no_process() -> None:

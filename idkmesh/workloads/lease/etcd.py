@@ -53,10 +53,22 @@ class EtcdLeaseStore:
                 "a lease in etcd needs the package etcd3gw, which is missing; run pip install 'idkmesh[etcd]', in a "
                 "checkout pip install '.[etcd]'"
             ) from None
-        self._members = Members([endpoint_of(url) for url in endpoints])
+        found = [endpoint_of(url) for url in endpoints]
+        self._members = Members(found)
+        self._place = f"etcd at {', '.join(map(str, found))}"
         self._name = name
         self._key = f"{PREFIX}lease/{name}"
         self._call_seconds = call_seconds
+
+    @property
+    def name(self) -> str:
+        """Its name (see :class:`LeaseStore`)."""
+        return self._name
+
+    @property
+    def place(self) -> str:
+        """The members that were named."""
+        return self._place
 
     @property
     def claim_slack(self) -> float:

@@ -24,6 +24,7 @@ from idkmesh.workloads.boot_clock import boot_seconds
 from idkmesh.workloads.changes import LEASE_ACQUIRED, LEASE_LOST
 from idkmesh.workloads.lease.lease_times import RETRY_SHARE, Phase, Term, checked_ttl, next_try
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
+from idkmesh.workloads.model import DEFAULT_LEASE_NAME
 from idkmesh.workloads.voice import Voice
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _STORE: Final = "lease store"
 """The part that may have a fault, as :class:`Voice` tells of it."""
 
 _WITHOUT_IT: Final = "without the lease nothing is checked, it is asked for again"
+
+_ANOTHER: Final = "another declaration wants a lease of its own: name it as supervisor.lease.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class LeaseKeeper:
         self._holding: _Holding | None = None
         self._unused: Grant | None = None
         self._other: str | None = None
+        self._told_other: str | None = None
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -156,14 +160,29 @@ class LeaseKeeper:
         grant = self._store.acquire(self._holder, self._ttl)
         if grant is None:
             self._other = self._store.holder()
+            self._stand_by()
             return
-        self._other = None
+        self._other = self._told_other = None
         term = Term(asked, self._ttl)
         if term.phase(self._clock()) is Phase.STOP:  # the answer came too late to be of use
             self._unused = grant
             return
         self._holding = _Holding(grant, term)
-        self._voice.tell(Change(LEASE_ACQUIRED, None, {"holder": self._holder, "ttl_s": self._ttl}))
+        self._voice.tell(self._change(LEASE_ACQUIRED, ttl_s=self._ttl))
+
+    def _stand_by(self) -> None:
+        """Say who holds it, once until that is somebody else."""
+        if self._other is None or self._other == self._told_other:
+            return
+        self._told_other = self._other
+        name = self._store.name
+        so = f"; {_ANOTHER}" if name == DEFAULT_LEASE_NAME else ""
+        where = f"the lease {name} ({self._store.place})"
+        line = f"standby: {self._other} holds {where}: nothing is checked or started here{so}"
+        self._voice.line(line, logging.INFO)
+
+    def _change(self, what: str, **facts: object) -> Change:
+        return Change(what, None, {"lease": self._store.name, "holder": self._holder, **facts})
 
     def _renew(self, holding: _Holding) -> None:
         asked = self._clock()
@@ -175,7 +194,7 @@ class LeaseKeeper:
     def _lose(self, holding: _Holding, reason: str) -> None:
         self._holding = None
         self._unused = holding.grant
-        self._voice.tell(Change(LEASE_LOST, None, {"holder": self._holder, "reason": reason}))
+        self._voice.tell(self._change(LEASE_LOST, reason=reason))
 
     def _give_back(self) -> None:
         holding, self._holding = self._holding, None
@@ -187,7 +206,7 @@ class LeaseKeeper:
         except Exception as error:  # noqa: BLE001  it ends by itself then, with its time
             self._voice.line(f"the lease is not given back: {_line_of(error)}", logging.WARNING)
         if holding is not None:
-            self._voice.tell(Change(LEASE_LOST, None, {"holder": self._holder, "reason": "given back"}))
+            self._voice.tell(self._change(LEASE_LOST, reason="given back"))
 
 
 def _line_of(error: Exception) -> str:

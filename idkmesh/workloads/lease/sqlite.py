@@ -95,25 +95,40 @@ _SETTINGS: Final = (
 class SqliteLeaseStore:
     """A :class:`~idkmesh.workloads.lease.store.LeaseStore` in the file at ``path``, made with mode 0600 if missing.
 
-    ``name`` tells apart supervisors that do not belong together. ``clock`` returns seconds since the machine started,
-    ``boot`` is what tells this start from every other, and ``utc`` is for people. Any thread may call any method.
+    ``name`` tells apart supervisors that do not belong together. Its folder is made too, unless ``make_folder`` is
+    false: then a folder that is missing raises :class:`LeaseStoreError`, here and in each call. ``clock`` returns
+    seconds since the machine started, ``boot`` is what tells this start from every other, and ``utc`` is for people.
+    Any thread may call any method.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  where it is, and its clocks
         self,
         path: Path,
         name: str = "default",
         *,
+        make_folder: bool = True,
         clock: Callable[[], float] = boot_seconds,
         boot: str | None = None,
         utc: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self._make_folder = make_folder
         with _as_lease_error():
             self._path = absolute(path, LEASE_STORE)
+            self._refuse_no_folder()
         self._name = name
         self._clock = clock
         self._boot = boot_id() if boot is None else boot
         self._utc = utc
+
+    @property
+    def name(self) -> str:
+        """Its name (see :class:`LeaseStore`)."""
+        return self._name
+
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self._path)
 
     @property
     def claim_slack(self) -> float:
@@ -221,6 +236,15 @@ class SqliteLeaseStore:
             finally:
                 close_quietly(connection)
 
+    def _refuse_no_folder(self) -> None:
+        """Make no folder for a path that a person wrote: a mistake in it would be a lease that nobody else holds."""
+        folder = self._path.parent
+        if not self._make_folder and not folder.is_dir():
+            raise StoreError(
+                f"the lease store {self._path} has no folder: {folder} is missing; make it, or name another place with "
+                f"{LEASE_STORE.option}"
+            )
+
     def _make_file(self) -> None:
         refuse_long_name(self._path, LEASE_STORE)
         refuse_other_kinds(self._path, LEASE_STORE)
@@ -229,6 +253,7 @@ class SqliteLeaseStore:
                 f"the lease store {self._path} lies on a network file system ({kind}), whose locks cannot be relied "
                 "upon; name a local place, or use etcd for several hosts"
             )
+        self._refuse_no_folder()
         make_folders(self._path.parent)
         # Closing a descriptor drops this process's locks on the file: no other thread gets to it before it is closed.
         with _MAKING, contextlib.suppress(FileExistsError):

@@ -25,6 +25,14 @@ class LeaseStore(Protocol):
     """
 
     @property
+    def name(self) -> str:
+        """Tells the lease from others in the same place."""
+
+    @property
+    def place(self) -> str:
+        """Where it is kept, as people write it."""
+
+    @property
     def claim_slack(self) -> float:
         """Seconds that who has claimed waits beyond a cooldown, or the store would call its own claim another's."""
 
