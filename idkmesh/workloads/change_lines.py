@@ -21,9 +21,12 @@ from idkmesh.workloads.changes import (
 from idkmesh.workloads.tracker import Health
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from idkmesh.health.changes import Change
+
+SHOWN_INSTANCES: Final = 5
+"""Of those that become healthy in one pass, by name."""
 
 
 def line_of(change: Change) -> tuple[str, int] | None:
@@ -33,7 +36,7 @@ def line_of(change: Change) -> tuple[str, int] | None:
 
 
 def _healthy(change: Change) -> tuple[str, int] | None:
-    # From unknown each instance becomes healthy at every start: a thousand lines that nobody needs.
+    # From unknown each instance becomes healthy at every start: one line has them all (see :func:`healthy_line`).
     if change.facts["from"] != Health.UNHEALTHY.value:
         return None
     return f"instance {change.subject} is healthy again", logging.INFO
@@ -85,7 +88,26 @@ def _lost(change: Change) -> tuple[str, int]:
 def _reloaded(change: Change) -> tuple[str, int]:
     facts = change.facts
     counts = ", ".join(f"{facts[word]} {word}" for word in ("kept", "changed", "added", "removed"))
-    return f"the declaration of modules was read again: {counts}", logging.INFO
+    others = "".join(f"; platform {name} has changed" for name in facts["platforms"])
+    return f"the declaration of modules was read again: {counts}{others}; it counts from the next pass", logging.INFO
+
+
+def healthy_line(changes: Iterable[Change]) -> str | None:
+    """Return one line for all instances that are healthy for the first time, None where none is.
+
+    A line for each would be a thousand at a start.
+    """
+    found = [
+        change.subject
+        for change in changes
+        if change.what == INSTANCE_HEALTHY and change.facts["from"] != Health.UNHEALTHY.value
+    ]
+    if not found:
+        return None
+    rest = len(found) - SHOWN_INSTANCES
+    names = ", ".join(str(name) for name in found[:SHOWN_INSTANCES]) + (f" and {rest:,} more" if rest > 0 else "")
+    noun = "instance" if len(found) == 1 else "instances"
+    return f"{noun} {names} {'is' if len(found) == 1 else 'are'} healthy"
 
 
 _LINES: Final[Mapping[str, Callable[[Change], tuple[str, int] | None]]] = {

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.health.changes import Change
 from idkmesh.workloads.model import OWNER_KEY
+from idkmesh.workloads.record import basis_of
 from idkmesh.workloads.tracker import Health
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from idkmesh.workloads.model import DesiredModule
     from idkmesh.workloads.record import Key
     from idkmesh.workloads.tracker import HealthChange
@@ -67,6 +70,22 @@ def selector_trouble(module: DesiredModule) -> Change:
 def platform_reason(driver: str, fault: str) -> str:
     """Return why nothing new is known of the instances of a platform."""
     return f"platform {driver} tells nothing of its instances: {fault}"
+
+
+def reload_change(before: Sequence[DesiredModule], after: Sequence[DesiredModule], platforms: Sequence[str]) -> Change:
+    """Return the change of a declaration that is taken. ``platforms`` are drivers whose platform has changed."""
+    old, new = ({module.name: basis_of(module) for module in modules} for modules in (before, after))
+    both = old.keys() & new.keys()
+    kept = sum(old[name] == new[name] for name in both)
+    facts = {
+        "modules": len(new),
+        "kept": kept,
+        "changed": len(both) - kept,
+        "added": len(new.keys() - old.keys()),
+        "removed": len(old.keys() - new.keys()),
+        "platforms": list(platforms),
+    }
+    return Change(MODULES_RELOADED, None, facts)
 
 
 def restart_change(what: str, key: Key, *, detail: str, unhealthy_seconds: float, outcome: str = "") -> Change:

@@ -15,11 +15,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.changes import Change
 from idkmesh.workloads.changes import (
     COULD_NOT_RUN,
     MISDECLARED,
-    MODULES_RELOADED,
     check_trouble,
     driver_trouble,
     health_change,
@@ -33,6 +31,7 @@ from idkmesh.workloads.tracker import Evidence, Tracker, anew, step
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from idkmesh.health.changes import Change
     from idkmesh.workloads.model import DesiredModule, Probe
     from idkmesh.workloads.record import Kept
     from idkmesh.workloads.survey import Observation, Survey
@@ -77,20 +76,10 @@ class Ledger:
         ]
         self._adopt(records, now)
 
-    def reload(self, modules: Sequence[DesiredModule], now: float) -> Change:
+    def reload(self, modules: Sequence[DesiredModule], now: float) -> None:
         """Take other modules. Instances of which the same is asked as before keep their trackers."""
-        before, self._modules = self._modules, {module.name: module for module in modules}
-        both = before.keys() & self._modules.keys()
-        kept = sum(basis_of(before[name]) == basis_of(self._modules[name]) for name in both)
+        self._modules = {module.name: module for module in modules}
         self._adopt(self.records.values(), now)
-        facts = {
-            "modules": len(self._modules),
-            "kept": kept,
-            "changed": len(both) - kept,
-            "added": len(self._modules.keys() - before.keys()),
-            "removed": len(before.keys() - self._modules.keys()),
-        }
-        return Change(MODULES_RELOADED, None, facts)
 
     def update(self, record: Record) -> None:
         """Put a record in the place of the one with its key."""

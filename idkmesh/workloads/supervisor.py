@@ -23,6 +23,8 @@ from idkmesh.service_runtime import log_line
 from idkmesh.workloads.acting import RESTART_SECONDS, Restarter
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.calls import Calls
+from idkmesh.workloads.change_lines import healthy_line
+from idkmesh.workloads.changes import reload_change
 from idkmesh.workloads.checks import shown
 from idkmesh.workloads.decision import due_restarts
 from idkmesh.workloads.ledger import Ledger
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from idkmesh.workloads.decision import Due
     from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.lease.store import Grant
-    from idkmesh.workloads.model import Declaration
+    from idkmesh.workloads.model import Declaration, DesiredModule
     from idkmesh.workloads.record import Kept
     from idkmesh.workloads.survey import Patience
     from idkmesh.workloads.tracker_store import TrackerStore
@@ -99,6 +101,8 @@ class Supervisor:
         )
         self._passes = Passes(float(self._spec.interval_s))
         self._token: str | None = None
+        self._asking = threading.Lock()
+        self._latest: tuple[tuple[DesiredModule, ...], Mapping[str, Driver]] = (declaration.modules, drivers)
         self._reloading: deque[tuple[Declaration, Mapping[str, Driver] | None]] = deque()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -128,9 +132,15 @@ class Supervisor:
     def reload(self, declaration: Declaration, drivers: Mapping[str, Driver] | None = None) -> None:
         """Take another declaration, and other drivers if they are given, with the next pass.
 
-        Instances of which the same is asked as before keep what is known of them. The lease stays as it is.
+        Instances of which the same is asked as before keep what is known of them. The lease stays as it is. It is told
+        here and not by the pass: what is refused after it is told at once too.
         """
-        self._reloading.append((declaration, drivers))
+        with self._asking:
+            old, was = self._latest
+            self._latest = new, now = declaration.modules, was if drivers is None else drivers
+            others = [name for name in now if name in was and now[name] is not was[name]]
+            self._reloading.append((declaration, drivers))
+            self._voice.tell(reload_change(old, new, others))
 
     def snapshot(self) -> Snapshot:
         """Return what is known. Waits for nothing."""
@@ -179,8 +189,11 @@ class Supervisor:
             return
         cooldown = float(self._spec.cooldown_s)
         spent = cooldown + self._lease.store.claim_slack
-        for change in self._ledger.fold(survey, stamp.boot, fresh_from, keep_seconds=spent):
+        changes = self._ledger.fold(survey, stamp.boot, fresh_from, keep_seconds=spent)
+        for change in changes:
             self._voice.tell(change)
+        if (line := healthy_line(changes)) is not None:
+            self._voice.line(line, logging.INFO)
         tallies = self._snapshot.tallies.with_observations(survey.observations)
         # After a pause in the middle of the pass its beginning is too old to decide by.
         if self._save(grant) and self._passes.fresh_from(self._stamp().boot) <= stamp.boot:
@@ -199,7 +212,7 @@ class Supervisor:
         self._spec = declaration.supervisor
         self._passes = replace(self._passes, interval=float(self._spec.interval_s))
         self._surveyor = Surveyor(self._drivers, self._calls, uid=self._uid, patience=self._patience)
-        self._voice.tell(self._ledger.reload(declaration.modules, stamp.boot))
+        self._ledger.reload(declaration.modules, stamp.boot)
         names = [module.name for module in declaration.modules]
         self._restarter.forget(but=names)
         self._snapshot = replace(

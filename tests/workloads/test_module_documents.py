@@ -225,6 +225,7 @@ def test_metrics_of_a_module_that_is_gone(game: Game) -> None:
     assert not [name for name, labels in samples(game) if "db" in labels]
 
 
+READ_AGAIN, FROM_NEXT = "the declaration of modules was read again", "it counts from the next pass"
 ENDS_WITH = "declare one that ends with all that it starts"
 KEY = Key("web", "web-1")
 HEALTHY = HealthChange(Health.UNKNOWN, Health.HEALTHY, "why")
@@ -271,8 +272,12 @@ UNHEALTHY = HealthChange(Health.HEALTHY, Health.UNHEALTHY, "port check failing")
             logging.ERROR,
         ),
         (
-            Change(changes.MODULES_RELOADED, None, {"kept": 1, "changed": 2, "added": 3, "removed": 4}),
-            "the declaration of modules was read again: 1 kept, 2 changed, 3 added, 4 removed",
+            Change(
+                changes.MODULES_RELOADED,
+                None,
+                {"kept": 1, "changed": 2, "added": 3, "removed": 4, "platforms": ["lxd"]},
+            ),
+            f"{READ_AGAIN}: 1 kept, 2 changed, 3 added, 4 removed; platform lxd has changed; {FROM_NEXT}",
             logging.INFO,
         ),
     ],

@@ -180,7 +180,7 @@ def test_what_stays_is_kept(supervise: Callable[..., Supervision]) -> None:
     assert running.pids() == [kept]
     assert alive(kept)
     (reloaded,) = (change for change in running.changes if change.what == "idkmesh.modules.reloaded")
-    assert reloaded.facts == {"modules": 2, "kept": 1, "changed": 0, "added": 1, "removed": 1}
+    assert reloaded.facts == {"modules": 2, "kept": 1, "changed": 0, "added": 1, "removed": 1, "platforms": []}
 
 
 def test_a_platform_that_is_no_longer_wanted_is_closed(supervise: Callable[..., Supervision]) -> None:

@@ -857,7 +857,8 @@ def test_a_reload_keeps_what_is_unchanged(tmp_path: Path) -> None:
     game.make_pass()
     healths = {key.module: record.tracker.health.value for key, record in game.supervisor.snapshot().records.items()}
     assert healths == {"web": "healthy", "api": "unknown", "new": "unknown"}
-    assert game.told[-1].facts == {"modules": 3, "kept": 1, "changed": 1, "added": 1, "removed": 1}
+    counts = {"modules": 3, "kept": 1, "changed": 1, "added": 1, "removed": 1}
+    assert game.told[-1].facts == {**counts, "platforms": []}
     game.play(200, FAILS)
     assert "web" not in {key.module for key, _ in game.platform.restarts}
 
@@ -988,7 +989,34 @@ def test_no_reload_is_lost(tmp_path: Path) -> None:
     game.make_pass()
     assert [each.name for each in game.supervisor.snapshot().modules] == ["api"]
     assert other.runs == [Key("api", "api-1")]
-    assert game.whats().count("modules.reloaded") == 1
+    assert game.whats().count("modules.reloaded") == 2
+
+
+def test_a_reload_is_told_at_once(tmp_path: Path) -> None:
+    """AR-7.6: before a pass takes it, so that no later refusal stands above it; with what platform has changed."""
+    game = Game(tmp_path, declaration(WEB))
+    game.supervisor.reload(declaration(WEB), {"sim": Platform(game.clock, {})})
+    game.supervisor.reload(declaration(WEB, module("api")))
+    first, second = game.told
+    counts = {"modules": 1, "kept": 1, "changed": 0, "added": 0, "removed": 0}
+    assert first.facts == {**counts, "platforms": ["sim"]}
+    assert second.facts == {**counts, "modules": 2, "added": 1, "platforms": []}
+    told = "the declaration of modules was read again: 1 kept, 0 changed, 0 added, 0 removed"
+    assert game.lines[0] == (logging.INFO, f"{told}; platform sim has changed; it counts from the next pass")
+    assert [each.name for each in game.supervisor.snapshot().modules] == ["web"]
+
+
+def test_first_healthy_instances_share_a_line(tmp_path: Path) -> None:
+    """AR-7.1: at a start those that become healthy in one pass stand in one line, the first five by name."""
+    names = tuple(f"web-{number}" for number in range(1, 8))
+    game = Game(tmp_path, declaration(module(instances=names)))
+    game.play(30, PASSES)
+    assert game.whats() == ["instance.healthy"] * 7
+    line = "instances web/web-1, web/web-2, web/web-3, web/web-4, web/web-5 and 2 more are healthy"
+    assert game.lines == [(logging.INFO, line)]
+    game.platform["web/web-3"].identity = "b"
+    game.play(30)
+    assert game.lines[1:] == [(logging.INFO, "instance web/web-3 is healthy")]
 
 
 def test_a_claim_that_has_a_fault(tmp_path: Path) -> None:
