@@ -41,7 +41,7 @@ from tests.ui.support import REFUSED, WAIT, Tower, Watched, running, until, verd
 from tests.ui.test_looks import SMALL
 from tests.workloads.etcd_support import free_ports
 from tests.workloads.process_support import SLEEPER
-from tests.workloads.support import COULD_NOT, FAILS, Game, declaration, module
+from tests.workloads.support import COULD_NOT, FAILS, PASSES, Game, declaration, module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -270,7 +270,8 @@ def test_a_restart(watched: Watched, towers: Towers) -> None:
     expect(line.locator(".figure")).to_have_text([cooldown, "1 restart"], timeout=RESTART)
     of(page, "web").get_by_role("link").click()
     panel = page.get_by_role("complementary")
-    expect(panel).to_contain_text("web-2 was restarted and is not healthy again: no other one is restarted meanwhile.")
+    words = "web-2 was restarted and is not healthy again: no other one is restarted until it is, or until its cooldown"
+    expect(panel).to_contain_text(re.compile(f"{words} is over, in \\d+ s\\."))
     expect(panel).to_contain_text("a replica that has been unhealthy for 60 s is restarted")
     expect(panel).to_contain_text(re.compile(r"Last restart\d.* ago, \d\d:\d\d:\d\d: done"))
     # It fails on: unhealthy again, within the cooldown.
@@ -302,7 +303,7 @@ def test_what_says_nothing_is_unknown(watched: Watched, towers: Towers) -> None:
     )
     expect(one(page, "worker-1").locator(".check").last).to_contain_text("Command says nothing: exit status 127")
     expect(one(page, "gone-1").locator(".state")).to_contain_text("the instance is stopped", timeout=TURN)
-    expect(page.locator(".names").last).to_have_text(re.compile("^Unknown in: (web, )?job, worker, gone$"))
+    expect(page.locator(".names:visible").last).to_have_text(re.compile("^Unknown in: (web, )?job, worker, gone$"))
     panel = page.get_by_role("complementary")
     for name, words in (
         ("job", "Declare one that ends with all that it starts."),
@@ -322,7 +323,7 @@ def test_what_a_platform_alone_can_say(watched: Watched, tower: Tower, world: Wo
     world.play(30)
     page = opened(watched, tower, world)
     judged(page, "It is not known how 2 instances are")
-    expect(page.locator(".names").last).to_have_text("Unknown in: worker")
+    expect(page.locator(".names:visible").last).to_have_text("Unknown in: worker")
     expect(one(page, "web-1").locator(".check").first).to_have_text("Port says nothing: no address")
     expect(one(page, "web-2").locator(".check").first).to_have_text(
         "Port passes: the load balancer takes it for healthy"
@@ -344,6 +345,94 @@ def test_two_of_a_module_are_not_restarted_together(watched: Watched, tower: Tow
         expect(one(page, name).locator(".step .words").last).to_have_text(words)
 
 
+def test_another_replica_holds_a_restart_up_for_its_cooldown(watched: Watched, tower: Tower, world: World) -> None:
+    """CT-8.12, AR-5.2: the next one waits until the one before is healthy again or its cooldown is over: both are said."""
+    platform = world.game.platform
+    platform["worker/worker-2"].run = FAILS
+    world.play(130)  # the first one is restarted, to no avail
+    platform["worker/worker-3"].run = FAILS
+    world.play(40)
+    page = opened(watched, tower, world, "workloads/worker")
+    step = one(page, "worker-3").locator(".step .words").last
+    words = "restarted no sooner than worker-2 is healthy again or its cooldown is over, in"
+    expect(step).to_have_text(re.compile(rf"^unhealthy for \d+ s of 60 s, {words} \d+ s$"))
+    held = re.compile(r"no other one is restarted until it is, or until its cooldown is over, in \d+ s\.$")
+    advice = page.get_by_role("complementary").locator(".advice", has_text="worker-2 was restarted")
+    expect(advice).to_have_text(held)
+    world.play(60)
+    expect(step).to_have_text(re.compile(rf"^restart due: {words} \d+ s$"))
+
+    def nearly(document: dict[str, Any]) -> None:
+        workers = {each["name"]: each for each in document["items"][3]["instances"]}
+        workers["worker-2"]["cooldown_seconds"] = 2.0
+        workers["worker-3"]["restart_due_seconds"] = 30.0
+
+    world.change = nearly
+    expect(step).to_have_text(re.compile(r"^unhealthy for \d+ s of 60 s, then restarted"))
+
+
+def test_a_module_without_an_instance(watched: Watched, tower: Tower, world: World) -> None:
+    """CT-8.12, AR-1.3: what nobody has seen is not healthy: no verdict is good with it, and the panel says why."""
+    world.play(30)
+
+    def without(*names: str) -> Callable[[dict[str, Any]], None]:
+        def change(document: dict[str, Any]) -> None:
+            for each in document["items"]:
+                if each["name"] in names:
+                    each.update(instances=[], counts={"healthy": 0, "unhealthy": 0, "unknown": 0})
+
+        return change
+
+    world.change = without("cache")
+    page = opened(watched, tower, world, "workloads/cache")
+    judged(page, "cache has no instance that is seen")
+    expect(page.locator(".verdict .lamp svg, .verdict .lamp .sign").first).not_to_have_class(re.compile("good"))
+    expect(page.locator(".names:visible")).to_have_text("No instance seen of: cache")
+    expect(of(page, "cache").locator(".size")).to_have_text("no instance seen")
+    expect(of(page, "cache")).to_have_attribute("data-health", "unknown")
+    expect(page.get_by_role("complementary").locator(".advice:visible")).to_have_text(
+        re.compile("^No instance of it is seen, so nothing is known of it: .* or does not answer")
+    )
+    page.get_by_role("combobox", name="Health").select_option("Not healthy")
+    expect(page.locator(".module .name a")).to_have_text("cache")
+    page.get_by_role("combobox", name="Health").select_option("Any")
+    world.change = without("cache", "db")
+    judged(page, "2 modules have no instance that is seen")
+    world.game.platform["worker/worker-3"].run = COULD_NOT
+    world.game.clock.move(30)
+    world.play(30)
+    judged(page, re.compile("^It is not known how .* instance"))
+    expect(page.locator(".names:visible").last).to_have_text("No instance seen of: db, cache")
+    world.change = without("web", "db", "cache", "worker")
+    judged(page, "No instance of 4 modules is seen")
+
+
+def test_what_fails_now_is_no_contradiction(watched: Watched, tower: Tower, world: World) -> None:
+    """CT-8.12, AR-4.1: what is healthy and fails for less than 20 s is a warning in the headline, and so on the way back."""
+    platform = world.game.platform
+    world.play(30)
+    for name in ("worker/worker-2", "web/web-1"):
+        platform[name].run = FAILS
+    world.play(15)
+    page = opened(watched, tower, world)
+    judged(page, "All 12 instances are healthy, 2 of them fail now")
+    expect(page.locator(".counts")).to_contain_text("12 instances: 12 healthy (2 fail now), 0 unhealthy")
+    line = one(page, "worker-2")
+    expect(line.locator(".state")).to_have_text(
+        re.compile(r"^Healthy for \d+ s, but its checks fail now: readiness command failing$")
+    )
+    expect(line).to_have_attribute("data-health", "warn")
+    expect(of(page, "worker").locator(".size")).to_have_text("8 healthy, 1 fails now")
+    world.play(15)
+    judged(page, "2 instances are unhealthy")
+    for name in ("worker/worker-2", "web/web-1"):
+        platform[name].run = PASSES
+    world.play(10)
+    expect(line.locator(".state")).to_have_text(
+        re.compile(r"^Unhealthy for \d+ s, but its checks pass now: readiness command passing$")
+    )
+
+
 def test_a_standby(watched: Watched, towers: Towers, tmp_path: Path) -> None:
     """CT-8.12, AR-7.5, AR-6.4: it says who holds the lease, and that it asks and restarts nothing."""
     with running(tmp_path / "events.sqlite3", supervised=towers.supervised) as second:
@@ -352,7 +441,12 @@ def test_a_standby(watched: Watched, towers: Towers, tmp_path: Path) -> None:
         expect(page.locator(".lease")).to_contain_text(
             re.compile(r"^\S+:\d+ holds the lease\. This supervisor asks nothing")
         )
+        expect(page.locator(".lease")).to_contain_text("where a tower holds it, that tower's page shows the instances.")
         expect(of(page, "web").locator(".size")).to_have_text("not asked by this supervisor")
+        page.evaluate("location.hash = '#/workloads/web'")
+        expect(page.get_by_role("complementary").locator(".advice:visible")).to_have_text(
+            "This supervisor is on standby: it asks for no instances."
+        )
         expect(page.locator(".counts")).to_be_hidden()
         page.close()
 
@@ -406,7 +500,7 @@ def test_the_overview_names_them(watched: Watched, tower: Tower, towers: Towers)
     ).to_be_visible(timeout=TURN)
     page.close()
     page = watched.ready(towers.well)
-    link = page.get_by_role("link", name="4 modules, all healthy")
+    link = page.get_by_role("link", name="4 modules, 12 instances healthy")
     expect(link).to_be_visible(timeout=TURN)
     link.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Workloads")
@@ -567,7 +661,7 @@ def test_a_thousand_are_usable(watched: Watched, tower: Tower, tmp_path: Path) -
     expect(page.locator(".module")).to_have_count(1)
     expect(page.locator("#summary")).to_have_text("1 of 1,000 modules match")
     expect(page.locator("#said")).to_have_text("1 of 1,000 modules match")
-    page.get_by_label("Has an instance that is").select_option("Any")
+    page.get_by_role("combobox", name="Health").select_option("Any")
     page.get_by_role("searchbox").fill("i-0999-b")
     expect(page.locator(".module .name a")).to_have_text("svc-0999")
     page.keyboard.press("Escape")
@@ -831,6 +925,22 @@ def test_everybody_can_read_it(browser: Browser, towers: Towers, looks: dict[str
             assert page.evaluate("document.querySelector('nav').scrollWidth") <= width, route
             assert page.evaluate(SMALL) == [], route
         page.close()
+
+
+def test_labels_and_the_panel_fit(watched: Watched, towers: Towers) -> None:
+    """CT-8.8: at 390 px each label has one line; a panel that scrolls inside fades out below, and its end is not hidden."""
+    page = looked_at(watched, towers.well, "workloads/worker")
+    all_well(page)
+    page.set_viewport_size({"width": 390, "height": 740})
+    heights = "[...document.querySelectorAll('.filters label')].map(one => one.offsetHeight)"
+    assert len(set(page.evaluate(heights))) == 1
+    page.set_viewport_size({"width": 1280, "height": 740})
+    panel = page.get_by_role("complementary")
+    assert panel.evaluate("one => one.scrollHeight > one.clientHeight")
+    assert panel.evaluate("one => getComputedStyle(one, '::after').position") == "sticky"
+    panel.evaluate("one => { one.scrollTop = one.scrollHeight }")
+    room = "one => one.getBoundingClientRect().bottom - one.lastElementChild.getBoundingClientRect().bottom"
+    assert panel.evaluate(room) >= 32
 
 
 def test_every_width_has_room_for_the_bar(watched: Watched, towers: Towers) -> None:

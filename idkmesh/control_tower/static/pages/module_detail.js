@@ -24,6 +24,11 @@ export const moduleDetail = () =>
 const checkLink = (name) =>
   el("a", { href: `#/workloads/+check/${name}`, dataset: { module: name } }, "Write a check for it");
 
+function showAdvice(target, text) {
+  setText(target, text);
+  target.hidden = text === "";
+}
+
 class InstanceCard {
   element = el("li.whole");
   #line = new InstanceLine("div.instance");
@@ -42,9 +47,7 @@ class InstanceCard {
     }
     this.#shown = [instance, module, time.passed];
     this.#line.show(instance, module, time);
-    const advice = words.advice(instance, module);
-    setText(this.#advice, advice);
-    this.#advice.hidden = advice === "";
+    showAdvice(this.#advice, words.advice(instance, module));
     this.#showRows();
   }
 
@@ -60,6 +63,7 @@ class Parts {
   nodes;
   #sign = new Sign();
   #meaning = el("p");
+  #unseen = el("p.advice");
   #outstanding = el("p.advice");
   #rows = el("dl.rows");
   #title = el("h3");
@@ -74,6 +78,7 @@ class Parts {
     this.nodes = [
       el("h2", {}, this.#sign.element, el("bdi", {}, visible(name))),
       this.#meaning,
+      this.#unseen,
       this.#outstanding,
       this.#rows,
       isModule(name) ? el("p", {}, checkLink(name)) : "",
@@ -89,16 +94,15 @@ class Parts {
   tick(module, _list, time) {
     this.#shown = [module, time];
     this.#sign.show(words.moduleSign(module));
+    showAdvice(this.#unseen, words.unseenWords(module));
+    showAdvice(this.#outstanding, words.outstandingWords(module, time.passed));
     this.#lines.show(module.instances.slice(0, this.#limit), module, time);
     this.#changes.show((event) => modulesOf(event).includes(module.name));
   }
 
   show(module, list) {
-    const { instances, restart_outstanding: other, readiness } = module;
+    const { instances, readiness } = module;
     setText(this.#meaning, words.kindMeaning(module));
-    const waits = `${words.foreign(other)} was restarted and is not healthy again: no other one is restarted meanwhile.`;
-    setText(this.#outstanding, other === null ? "" : waits);
-    this.#outstanding.hidden = other === null;
     const cooldown = words.isReportedOnly(module) ? "" : duration(list.pass.cooldown_seconds);
     const command = readiness && `${words.foreign(readiness.program)}, ${number(readiness.timeout_seconds)} s at most`;
     showRows(

@@ -1,7 +1,7 @@
 // One module in the list, and its instances under it. The row stays the same element.
 
 import { el, reconcile, setAttribute, setText } from "../dom.js";
-import { number, visible } from "../format.js";
+import { count, number, visible } from "../format.js";
 import { isModule } from "../workload_events.js";
 import { Sign } from "./list_parts.js";
 import * as words from "./module_words.js";
@@ -177,7 +177,9 @@ export class ModuleRow {
     const hidden = module.instances.length - shown.length;
     const others = module.instances.filter(({ health }) => health !== "healthy").length;
     const bad = others - shown.filter(({ health }) => health !== "healthy").length;
-    const how = bad > 0 ? `${number(bad)} of them not healthy` : "all healthy";
+    const failing = module.instances.filter(words.failsNow).length - shown.filter(words.failsNow).length;
+    const calm = failing > 0 ? `all healthy, ${count(failing, "of them fails now", "of them fail now")}` : "all healthy";
+    const how = bad > 0 ? `${number(bad)} of them not healthy` : calm;
     setText(this.#rest, hidden > 0 ? `and ${number(hidden)} more, ${how}: open the module to see them` : "");
     this.#rest.hidden = hidden === 0;
   }

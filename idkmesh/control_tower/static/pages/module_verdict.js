@@ -4,7 +4,7 @@ import { el, setText } from "../dom.js";
 import { count, duration, number } from "../format.js";
 import { Sign, showNames } from "./list_parts.js";
 import { moduleLink } from "./module_row.js";
-import { foreign } from "./module_words.js";
+import { failsNow, foreign, isUnseen } from "./module_words.js";
 
 const FEW = 8; // modules up to which everybody sees which of them are not well
 const LATE = 3; // intervals without a pass
@@ -17,6 +17,7 @@ export class ModuleVerdict {
   #counts = el("p.counts");
   #unhealthy = el("p.names");
   #unknown = el("p.names");
+  #unseen = el("p.names");
   #pass = el("p.pass");
   #fault = el("p.beside");
   #alone;
@@ -26,7 +27,8 @@ export class ModuleVerdict {
     this.#alone = el("button.small", { type: "button", onclick: showBad }, "Show only what is not healthy");
     this.#sign.element.classList.add("lamp");
     const { element: lamp } = this.#sign;
-    const lines = [this.#counts, this.#unhealthy, this.#unknown, this.#alone, this.#lease, this.#pass, this.#fault];
+    const names = [this.#unhealthy, this.#unknown, this.#unseen];
+    const lines = [this.#counts, ...names, this.#alone, this.#lease, this.#pass, this.#fault];
     this.element = el(
       "section.verdict.card",
       { "aria-label": "What the modules come to", hidden: true },
@@ -46,12 +48,15 @@ export class ModuleVerdict {
     setText(this.#title, title);
     setText(this.#lease, leaseWords(list.lease));
     const modules = count(list.items.length, "module");
-    const seen = `${modules}, ${count(sums.all, "instance")}: ${number(sums.healthy)} healthy, `;
+    const failing = sums.failing > 0 ? ` (${count(sums.failing, "fails now", "fail now")})` : "";
+    const seen = `${modules}, ${count(sums.all, "instance")}: ${number(sums.healthy)} healthy${failing}, `;
     setText(this.#counts, `${seen}${number(sums.unhealthy)} unhealthy, ${number(sums.unknown)} unknown.`);
     this.#counts.hidden = sums.all === 0;
     showNames(this.#unhealthy, "Unhealthy in", namesOf(list.items, "unhealthy"), moduleLink);
     showNames(this.#unknown, "Unknown in", namesOf(list.items, "unknown"), moduleLink);
-    this.#alone.hidden = sums.unhealthy + sums.unknown === 0 || list.items.length <= FEW;
+    const unseen = sums.all === 0 ? [] : sums.unseen; // the title says so where it is all of them
+    showNames(this.#unseen, "No instance seen of", unseen, moduleLink);
+    this.#alone.hidden = sums.unhealthy + sums.unknown + unseen.length === 0 || list.items.length <= FEW;
     const pass = passWords(list, passed);
     setText(this.#pass, pass);
     this.#pass.hidden = pass === "";
@@ -62,17 +67,19 @@ export class ModuleVerdict {
 }
 
 function sumsOf(items) {
-  const sums = { healthy: 0, unhealthy: 0, unknown: 0, all: 0 };
+  const unseen = items.filter(isUnseen).map(({ name }) => name);
+  const sums = { healthy: 0, unhealthy: 0, unknown: 0, failing: 0, all: 0, unseen };
   for (const { counts, instances } of items) {
     sums.healthy += counts.healthy;
     sums.unhealthy += counts.unhealthy;
     sums.unknown += counts.unknown;
+    sums.failing += instances.filter(failsNow).length;
     sums.all += instances.length;
   }
   return sums;
 }
 
-function verdictOf({ lease, items }, { healthy, unhealthy, unknown, all }) {
+function verdictOf({ lease, items }, { healthy, unhealthy, unknown, failing, all, unseen }) {
   if (lease.role === "standby") {
     const who = lease.holder === null ? "nobody is known to hold the lease" : "another supervisor acts";
     return [`Standby: ${who}`, lease.holder === null ? "warn" : "idle"];
@@ -89,7 +96,13 @@ function verdictOf({ lease, items }, { healthy, unhealthy, unknown, all }) {
   if (all === 0) {
     return [`No instance of ${count(items.length, "module")} is seen`, "warn"];
   }
-  return [`${all === 1 ? "The one instance is" : `All ${number(healthy)} instances are`} healthy`, "good"];
+  if (unseen.length > 0) {
+    const who = unseen.length === 1 ? `${foreign(unseen[0])} has` : `${number(unseen.length)} modules have`;
+    return [`${who} no instance that is seen`, "warn"];
+  }
+  const well = `${all === 1 ? "The one instance is" : `All ${number(healthy)} instances are`} healthy`;
+  const now = all === 1 ? ", but fails now" : `, ${count(failing, "of them fails now", "of them fail now")}`;
+  return failing > 0 ? [`${well}${now}`, "warn"] : [well, "good"];
 }
 
 // Who may act, and what follows for what is shown here.
@@ -100,7 +113,8 @@ function leaseWords({ role, held, holder }) {
   }
   if (role === "standby") {
     const other = holder === null ? "Nobody is known to hold the lease" : `${foreign(holder)} holds the lease`;
-    return `${other}. This supervisor asks nothing and restarts nothing; the tower of the holder shows the instances.`;
+    const where = "where a tower holds it, that tower's page shows the instances";
+    return `${other}. This supervisor asks nothing and restarts nothing; ${where}.`;
   }
   return role === "observer"
     ? "It looks once, without the lease, and restarts nothing."

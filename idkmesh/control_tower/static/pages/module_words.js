@@ -1,6 +1,6 @@
 // What a person reads of a module and its instances: how each is and since when, what comes next, what to do. Pure.
 
-import { clockSeconds, dateTime, duration, number, shortened, visible, zone } from "../format.js";
+import { clockSeconds, count, dateTime, duration, number, shortened, visible, zone } from "../format.js";
 import { picked } from "../words.js";
 
 const RESTART_AFTER = 60; // seconds that a replica is unhealthy before a restart falls due (AR-5.1)
@@ -24,7 +24,19 @@ export const foreign = (text) => visible(shortened(String(text), MOST));
 export const seconds = (value) => (value < EXACT ? `${number(Math.max(0, Math.ceil(value)))} s` : duration(value));
 
 const healthOf = ({ health }) => picked(HEALTHS, health, [foreign(health), "unknown"]);
-export const signOf = (instance) => healthOf(instance)[1];
+
+// What the newest checks say where the health is the other one: it is on the way there; null where they agree.
+export function against({ health, progress, port_check: port, readiness_command: command }) {
+  const outcomes = [port, command].map((check) => check?.outcome);
+  const newest = ["fails", "passes"].find((outcome) => outcomes.includes(outcome)) ?? null;
+  const isOther = { healthy: "fails", unhealthy: "passes" }[String(health)] === newest;
+  return newest !== null && isOther && progress?.outcome === newest ? newest : null;
+}
+
+export const failsNow = (instance) => against(instance) === "fails";
+
+// The sign of an instance: of its health, and a warning where it is healthy and its checks fail now.
+export const signOf = (instance) => (failsNow(instance) ? "warn" : healthOf(instance)[1]);
 
 export const isReportedOnly = ({ module_kind: kind }) => kind !== "stateless";
 
@@ -33,12 +45,32 @@ export const kindMeaning = ({ module_kind: kind }) => picked(KINDS, kind, "What 
 // Whether somebody may want to look at an instance: it is not healthy, or on the way to another health.
 export const isNotable = ({ health, progress }) => health !== "healthy" || progress !== null;
 
-// The sign of a module: that of its worst instance, and none of a colour where none is seen.
-export function moduleSign({ counts, instances }) {
+// Whether no instance of a module is seen by who asks for them: nothing is known of it then.
+export const isUnseen = ({ instances, lease: { role } }) =>
+  instances.length === 0 && (role === "holder" || role === "observer");
+
+// The sign of a module: that of its worst instance, and none of a colour where nobody has asked for any.
+export function moduleSign(module) {
+  const { counts, instances } = module;
   if (instances.length === 0) {
-    return "idle";
+    return isUnseen(module) ? "unknown" : "idle";
   }
-  return counts.unhealthy > 0 ? "bad" : counts.unknown > 0 ? "unknown" : "good";
+  const calm = instances.some(failsNow) ? "warn" : "good";
+  return counts.unhealthy > 0 ? "bad" : counts.unknown > 0 ? "unknown" : calm;
+}
+
+const UNSEEN =
+  "No instance of it is seen, so nothing is known of it: its platform has none that the declaration names or selects, " +
+  "or does not answer. The log of the supervisor says which; correct the declaration, or create them.";
+
+// Why a module has no instance here; empty where it has.
+export function unseenWords(module) {
+  const { instances, lease } = module;
+  if (instances.length > 0) {
+    return "";
+  }
+  const waits = lease.role === "standby" ? "This supervisor is on standby: it asks for no instances." : "";
+  return isUnseen(module) ? UNSEEN : waits || "No pass has been made: nobody has asked for its instances.";
 }
 
 export function countWords({ counts, instances, lease }) {
@@ -46,13 +78,16 @@ export function countWords({ counts, instances, lease }) {
     return lease.role === "standby" ? "not asked by this supervisor" : "no instance seen";
   }
   const parts = ["unhealthy", "unknown", "healthy"].filter((health) => counts[health] > 0);
-  return parts.map((health) => `${number(counts[health])} ${health}`).join(", ");
+  const failing = instances.filter(failsNow).length;
+  const now = failing > 0 ? [count(failing, "fails now", "fail now")] : [];
+  return [...parts.map((health) => `${number(counts[health])} ${health}`), ...now].join(", ");
 }
 
 // [how it is and for how long, why].
 export function stateWords(instance, passed) {
   const why = [instance.reason, instance.detail].find((text) => text !== null && text !== "") ?? "";
-  return [`${healthOf(instance)[0]} for ${duration(instance.since_seconds + passed)}`, foreign(why)];
+  const now = { fails: ", but its checks fail now", passes: ", but its checks pass now" }[against(instance)] ?? "";
+  return [`${healthOf(instance)[0]} for ${duration(instance.since_seconds + passed)}${now}`, foreign(why)];
 }
 
 // [outcome, sign, why] of a check. `there`: whether the module declares it.
@@ -85,7 +120,7 @@ export function hysteresis({ progress }) {
 
 // What stands between an unhealthy replica and its restart: {text, share, kind}; null where none would come.
 export function restartWords(instance, module, passed) {
-  const { health, restart_due_seconds: due, cooldown_seconds: cooldown, since_seconds: since } = instance;
+  const { health, restart_due_seconds: due, since_seconds: since } = instance;
   if (health === "unhealthy" && isReportedOnly(module)) {
     return { text: "reported only, never restarted", share: null, kind: "idle" };
   }
@@ -94,7 +129,7 @@ export function restartWords(instance, module, passed) {
   }
   const by = since + passed;
   const left = due - passed;
-  const wait = waitWords(instance, module, left, cooldown - passed);
+  const wait = waitWords(instance, module, Math.max(left, 0), passed);
   if (left > 0) {
     const whole = Math.floor(Math.min(by, RESTART_AFTER));
     const others = module.instances.filter((other) => other.name !== instance.name && other.restart_due_seconds !== null);
@@ -107,14 +142,35 @@ export function restartWords(instance, module, passed) {
 }
 
 // What holds a restart up that falls due in `left` seconds; empty where nothing does that is known.
-function waitWords({ name }, { restart_outstanding: other, lease }, left, cooldown) {
-  if (!lease.held) {
+function waitWords({ name, cooldown_seconds: cooldown }, module, left, passed) {
+  if (!module.lease.held) {
     return "not restarted: this supervisor does not hold the lease";
   }
-  if (cooldown > Math.max(left, 0)) {
+  if (cooldown - passed > left) {
     return "restarted no sooner than its cooldown ends";
   }
-  return other !== null && other !== name ? `restarted no sooner than ${foreign(other)} is healthy again` : "";
+  const other = outstanding(module, passed);
+  return other && other.name !== name && other.left > left
+    ? `restarted no sooner than ${foreign(other.name)} is healthy again or its cooldown is over${other.within}`
+    : "";
+}
+
+// The replica that holds the others of its module up: {name, left, within}, `left` the seconds that it can do so at
+// most, `within` the same in words; null where none does.
+function outstanding({ restart_outstanding: name, instances }, passed) {
+  if (name === null) {
+    return null;
+  }
+  const cooldown = instances.find((instance) => instance.name === name)?.cooldown_seconds;
+  const left = cooldown === undefined ? Infinity : cooldown - passed;
+  return left > 0 ? { name, left, within: left === Infinity ? "" : `, in ${seconds(left)}` } : null;
+}
+
+// The same for the whole module; empty where nobody is held up.
+export function outstandingWords(module, passed) {
+  const other = outstanding(module, passed);
+  const until = "no other one is restarted until it is, or until its cooldown is over";
+  return other ? `${foreign(other.name)} was restarted and is not healthy again: ${until}${other.within}.` : "";
 }
 
 export function cooldownWords({ cooldown_seconds: cooldown }, passed) {

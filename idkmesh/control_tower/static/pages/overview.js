@@ -187,7 +187,9 @@ function showSupervises(target) {
     lease?.role === "standby" ? "on standby" : "",
     unhealthy > 0 ? count(unhealthy, "instance unhealthy", "instances unhealthy") : "",
     unknown > 0 ? count(unknown, "instance unknown", "instances unknown") : "",
-    healthy > 0 && unhealthy + unknown === 0 ? "all healthy" : "",
+    // Of how many: a module of which no instance is seen is not told of here, so it is never "all".
+    healthy > 0 && unhealthy + unknown === 0 ? count(healthy, "instance healthy", "instances healthy") : "",
+    lease?.held && healthy + unhealthy + unknown === 0 ? "no instance seen" : "",
   ];
   const words = [count(modules ?? 0, "module"), ...how].filter(Boolean).join(", ");
   if (target.textContent !== words) {

@@ -8,6 +8,7 @@ import { LiveFeed } from "./live_feed.js";
 import { moduleDetail } from "./module_detail.js";
 import { ModuleRow } from "./module_row.js";
 import { ModuleVerdict } from "./module_verdict.js";
+import { isUnseen } from "./module_words.js";
 
 export const workloads = {
   name: "workloads",
@@ -20,7 +21,7 @@ const FORM = "+check";
 const NONE = "No modules: start with idkmesh control-tower --modules FILE. examples/modules.yaml is such a file.";
 const CHOICES = {
   state: [
-    "Has an instance that is",
+    "Health",
     { "": "Any", bad: "Not healthy", unhealthy: "Unhealthy", unknown: "Unknown", healthy: "Healthy" },
   ],
   kind: ["Kind", { "": "Any", stateless: "Stateless", singleton: "Singleton", stateful: "Stateful" }],
@@ -86,9 +87,9 @@ function listOf(root, rest) {
     tools: [el("a.button", { href: `#/workloads/${FORM}` }, "Application check")],
     rowClass: "module",
     row: (name) => new ModuleRow(name),
-    matches: ({ module_kind: kind, instances }, chosen) =>
-      (chosen.kind === "" || chosen.kind === kind) &&
-      (chosen.state === "" || instances.some(({ health }) => isWanted(health, chosen.state))),
+    matches: (module, chosen) =>
+      (chosen.kind === "" || chosen.kind === module.module_kind) &&
+      (chosen.state === "" || healthsOf(module).some((health) => isWanted(health, chosen.state))),
     text: ({ name, driver, class: named, instances }) =>
       [name, driver, named ?? "", ...instances.flatMap((one) => [one.name, one.location ?? "", one.detail])].join("\n"),
     told: (list, time) => verdict.update(list, time),
@@ -97,6 +98,7 @@ function listOf(root, rest) {
   return view;
 }
 
+const healthsOf = (module) => (isUnseen(module) ? ["unknown"] : module.instances.map(({ health }) => health));
 const isWanted = (health, wanted) => (wanted === "bad" ? health !== "healthy" : health === wanted);
 
 function empty(feed, all) {
