@@ -50,6 +50,7 @@ STATIC_TYPES: Final[Mapping[str, str]] = {
     "pages/check_judge.js": _SCRIPT,
     "pages/check_words.js": _SCRIPT,
     "pages/check_yaml.js": _SCRIPT,
+    "pages/declared_modules.js": _SCRIPT,
     "pages/dependencies.js": _SCRIPT,
     "pages/dependency_detail.js": _SCRIPT,
     "pages/dependency_parts.js": _SCRIPT,

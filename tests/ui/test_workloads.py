@@ -25,6 +25,7 @@ import yaml
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from idkmesh.workloads.declaration import DeclarationError, load_declaration
 from idkmesh.workloads.document import module_list_document
 from idkmesh.workloads.model import (
     Declaration,
@@ -760,6 +761,9 @@ def test_the_form_judges_as_one_types(watched: Watched, tower: Tower) -> None:
         ("Time limit in seconds", "16", "Write a whole number of seconds, 1 to 15."),
         ("Time limit in seconds", "0", "Write a whole number of seconds, 1 to 15."),
         ("Time limit in seconds", "2.5", "Write a whole number of seconds, 1 to 15."),
+        ("Time limit in seconds", "5.0.0", "Write a whole number of seconds, 1 to 15."),
+        ("Time limit in seconds", "15.5", "Write a whole number of seconds, 1 to 15."),
+        ("Time limit in seconds", "0x5", "Write a whole number of seconds, 1 to 15."),
         ("Time limit in seconds", "", "Write a whole number of seconds, 1 to 15."),
     ):
         field = page.get_by_label(label, exact=True)
@@ -777,6 +781,79 @@ def test_the_form_judges_as_one_types(watched: Watched, tower: Tower) -> None:
         expect(error_of(page, label)).to_be_hidden()
     expect(page.locator(".outcome")).to_have_text("Accepted by the service. Nothing was changed: paste it yourself.")
     assert sent == [{"name": "w" * 63, "command": ["shellcheck", "\U0001f600" * 200], "timeoutSecs": 15}]
+
+
+@pytest.mark.parametrize("text", ["5.0", "5.", "+5", "5.0e+0", "05", "5e0", "'5'", "16.0", "0.0"])
+def test_the_form_and_the_loader_judge_alike(watched: Watched, tower: Tower, text: str) -> None:
+    """AR-2.4, CT-8.14: as a time limit the form takes what a file may have there, and nothing else."""
+    declared = (
+        "schema_version: '0.1'\nkind: idkmesh-modules\nsupervisor: {lease: {sqlite: {}}}\nmodules:\n"
+        "  - {name: web, kind: stateless, driver: process, replicas: 1, process: {argv: [a]},"
+        f" readiness: {{command: [/bin/check], timeoutSecs: {text}}}}}\n"
+    )
+    try:
+        accepted = bool(load_declaration(declared, "modules.yaml"))
+    except DeclarationError:
+        accepted = False
+    page = form(watched, tower)
+    page.get_by_label("Module", exact=True).fill("web")
+    page.get_by_label("Program", exact=True).fill("/bin/check")
+    page.get_by_label("Time limit in seconds").fill(text)
+    outcome = "Accepted by the service." if accepted else "1 field has to be changed."
+    expect(page.locator(".outcome")).to_contain_text(outcome)
+    if accepted:
+        expect(page.get_by_label(YAML)).to_contain_text("timeoutSecs: 5\n")
+
+
+def test_what_is_pasted_fits_the_declaration(watched: Watched, towers: Towers) -> None:
+    """CT-8.14: one line for a module that is declared; a new one is told as such, and has what is to be filled in."""
+    watched.allow(AWAY)
+    page = form(watched, towers.well)
+    name, note = page.get_by_label("Module", exact=True), page.locator(".field .note").first
+    pasted, where = page.get_by_label(YAML), page.locator(".checked .note")
+    page.get_by_label("Program", exact=True).fill("/bin/check")
+    page.get_by_role("button", name="Add an argument").click()
+    argument = page.locator(".arguments .field")
+    expect(argument).to_contain_text('It is empty, and the program gets it as such, "". Remove it if none is meant.')
+    page.get_by_label("Argument 1", exact=True).fill('a, "b"')
+    expect(argument.locator(".note")).to_be_hidden()
+    for away in (False, True):  # as the service writes it, and as the page does
+        if away:
+            page.route(JUDGE, lambda route: route.abort())
+        said = "The service does not answer" if away else "Accepted by the service."
+        name.fill("web")
+        expect(page.locator(".outcome")).to_contain_text(said)
+        expect(note).to_have_text("A module of the declaration.")
+        expect(where).to_contain_text("This line goes into the module web, indented as its other keys")
+        line = pasted.inner_text().strip()
+        assert "\n" not in line
+        declared = yaml.safe_load(f"modules:\n  - name: web\n    kind: stateless\n    {line}\n    port: 1\n")
+        assert declared["modules"][0]["readiness"] == {"command": ["/bin/check", 'a, "b"'], "timeoutSecs": 5}
+        name.fill("wbe")
+        expect(page.locator(".outcome")).to_contain_text(said)
+        expect(note).to_contain_text("no module of this name: it is a new one, which needs kind, driver and more.")
+        expect(where).to_contain_text("This is a new module for the list modules: fill in its kind and its driver")
+        (row,) = yaml.safe_load(pasted.inner_text())
+        assert list(row) == ["name", "kind", "driver", "readiness"]
+        assert row["kind"] is row["driver"] is None  # which no check of the file lets pass
+
+
+def test_what_is_declared_is_not_guessed(watched: Watched, tower: Tower) -> None:
+    """CT-8.14: without a declaration, or while it is not told, nothing is said of a name, and it is asked for again."""
+    watched.allow(REFUSED, AWAY)
+    page = form(watched, tower)
+    page.get_by_label("Module", exact=True).fill("web")
+    page.get_by_label("Program", exact=True).fill("/bin/check")
+    expect(page.locator(".outcome")).to_contain_text("Accepted by the service.")
+    expect(page.locator(".checked .note")).to_contain_text("Where a module of that name is declared, its readiness alone")
+    expect(page.locator(".field .note").first).to_have_text("Its name in the declaration.")
+    page.evaluate("location.hash = '#/overview'")
+    answers: list[dict[str, Any]] = []
+    page.route(LIST, lambda route: route.fulfill(**answers[0]) if answers else route.abort())
+    page.evaluate("location.hash = '#/workloads/+check/web'")
+    expect(page.get_by_label(YAML)).to_contain_text('- name: "web"')
+    answers[:] = [{"json": {"lease": {"role": "holder"}, "items": [{"name": "web"}]}}]
+    expect(page.locator(".field .note").first).to_have_text("A module of the declaration.")
 
 
 def test_arguments_come_and_go(watched: Watched, tower: Tower) -> None:

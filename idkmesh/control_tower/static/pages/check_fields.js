@@ -5,6 +5,7 @@ import { el, setText } from "../dom.js";
 import { count } from "../format.js";
 import { findingWords } from "./check_words.js";
 
+const EMPTY = 'It is empty, and the program gets it as such, "". Remove it if none is meant.';
 const PASTED = /[\r\n]/; // what a browser would take out of a field without a word
 
 // One field. `kind` is name, program, argument or timeout, `path` where its value stands in what is judged.
@@ -16,14 +17,17 @@ class CheckField {
   touched = false;
   #error = el("p.error");
   #note = el("p.note");
+  #noteOf;
+  #lost = ""; // what is said of what was pasted
 
+  // `note` is said below it: a text, or what gives one for a value.
   constructor(kind, path, label, { note = "", tool = null, ...properties }, onInput) {
     this.kind = kind;
     this.path = path;
     const id = `check-${path.replaceAll("/", "-")}`;
     this.#note.id = `${id}-note`;
     this.#error.id = `${id}-error`;
-    setText(this.#note, note);
+    this.#noteOf = typeof note === "function" ? note : () => note;
     this.input = el("input", {
       id,
       type: "text",
@@ -34,7 +38,7 @@ class CheckField {
       ...properties,
       oninput: () => {
         this.touched = true;
-        setText(this.#note, note);
+        this.#lost = "";
         onInput();
       },
       onblur: () => {
@@ -56,6 +60,7 @@ class CheckField {
     const said = words || findings.map(findingWords).join(" ");
     setText(this.#error, said);
     this.#error.hidden = said === "";
+    setText(this.#note, this.#lost || this.#noteOf(this.value));
     this.#note.hidden = this.#note.textContent === "";
     this.input.setAttribute("aria-invalid", String(said !== ""));
   }
@@ -64,7 +69,8 @@ class CheckField {
     if (PASTED.test(event.clipboardData?.getData("text") ?? "")) {
       // After the input of the paste itself, which shows the usual note.
       setTimeout(() => {
-        setText(this.#note, "What was pasted had line ends, which no field takes: look whether something is missing.");
+        this.#lost = "What was pasted had line ends, which no field takes: look whether something is missing.";
+        setText(this.#note, this.#lost);
         this.#note.hidden = false;
         announce(this.#note.textContent);
       });
@@ -84,9 +90,10 @@ export class CheckFields {
   #left = el("span.note");
   #most = 8;
 
-  constructor(changed) {
+  // `nameNote` says of a module's name what is known of it.
+  constructor(changed, nameNote) {
     this.#changed = changed;
-    this.#name = new CheckField("name", "name", "Module", { note: "Its name in the declaration." }, changed);
+    this.#name = new CheckField("name", "name", "Module", { note: nameNote }, changed);
     const program = { note: "By name or path in the instance; no shell.", placeholder: "/usr/bin/pg_isready" };
     this.#program = new CheckField("program", "command/0", "Program", program, changed);
     const limit = { note: "Then it is killed, and has failed.", inputMode: "numeric", size: 4 };
@@ -140,7 +147,8 @@ export class CheckFields {
       const label = `Argument ${index + 1}`;
       const remove = el("button.small", { type: "button", onclick: () => this.#remove(index) }, "Remove");
       remove.setAttribute("aria-label", `Remove argument ${index + 1}`);
-      const field = new CheckField("argument", `command/${index + 1}`, label, { tool: remove }, this.#changed);
+      const note = (value) => (value === "" ? EMPTY : "");
+      const field = new CheckField("argument", `command/${index + 1}`, label, { note, tool: remove }, this.#changed);
       field.input.value = text;
       field.touched = true;
       return field;

@@ -6,12 +6,16 @@
 
 import { copyButton } from "../copy.js";
 import { el, setText, sign } from "../dom.js";
-import { count } from "../format.js";
+import { count, visible } from "../format.js";
 import { isModule } from "../workload_events.js";
 import { CheckFields } from "./check_fields.js";
 import { CheckJudge } from "./check_judge.js";
 import { faultWords, findingWords } from "./check_words.js";
-import { yamlOf } from "./check_yaml.js";
+import { toPaste, yamlOf } from "./check_yaml.js";
+import { DeclaredModules } from "./declared_modules.js";
+
+// As YAML has a number. Whether it is a whole one is judged by its value: 5.0 is (AR-2.4).
+const NUMBER = /^\+?(0|[1-9]\d{0,8})(\.\d{0,9}([eE][+-]\d{1,2})?)?$/;
 
 const START = { name: "", program: "", args: [], timeout: "5" };
 
@@ -19,11 +23,13 @@ let left = START; // what was written when the form was left: found again
 
 export class ApplicationCheck {
   #judge = new CheckJudge(() => this.update());
-  #fields = new CheckFields(() => this.#typed());
+  #declared = new DeclaredModules(() => this.update());
+  #fields = new CheckFields(() => this.#typed(), (name) => nameWords(name, this.#declared.has(name)));
   #outcome = el("p.outcome", { role: "status" }, el("span"));
   #findings = el("ul.findings");
   #yaml = el("pre.block", { tabIndex: 0, role: "group", "aria-label": "The YAML to paste" });
   #copy = copyButton("Copy YAML", () => this.#yaml.textContent);
+  #where = el("span");
   #said = "";
 
   constructor(root, rest) {
@@ -38,9 +44,8 @@ export class ApplicationCheck {
       el(
         "p.note",
         {},
-        "These lines go to the module of that name, in the list ",
-        el("code", {}, "modules"),
-        ". Then ",
+        this.#where,
+        " Then ",
         el("code", {}, "idkmesh modules check FILE"),
         " judges the whole file.",
       ),
@@ -78,11 +83,12 @@ export class ApplicationCheck {
   close() {
     left = this.#fields.read();
     this.#judge.close();
+    this.#declared.close();
   }
 
   #typed() {
     const { name, program, args, timeout } = this.#fields.read();
-    const timeoutSecs = /^\d{1,9}$/.test(timeout.trim()) ? Number(timeout) : null;
+    const timeoutSecs = NUMBER.test(timeout.trim()) ? Number(timeout) : null;
     this.#judge.take({ name, command: [program, ...args], timeoutSecs });
     this.update();
   }
@@ -101,7 +107,11 @@ export class ApplicationCheck {
     const [kind, text] = wrong > 0 ? wrongWords(wrong, unseen) : judge.words();
     this.#showOutcome(kind, text);
     const ready = wrong === 0 && judge.isJudged && judge.refused === null;
-    setText(this.#yaml, ready ? (judge.yaml ?? yamlOf(judge.value)) : "It stands here as soon as nothing is wrong.");
+    const { name } = judge.value;
+    const declared = this.#declared.has(name);
+    const lines = ready ? toPaste(judge.yaml ?? yamlOf(judge.value), declared) : "";
+    setText(this.#yaml, lines || "It stands here as soon as nothing is wrong.");
+    setText(this.#where, whereWords(name, declared));
     this.#copy.disabled = !ready;
   }
 
@@ -127,6 +137,28 @@ export class ApplicationCheck {
       location.hash = "#/workloads";
     }
   }
+}
+
+// `declared` is null where it is not known.
+function nameWords(name, declared) {
+  if (declared === null || !isModule(name)) {
+    return "Its name in the declaration.";
+  }
+  return declared
+    ? "A module of the declaration."
+    : "The declaration of this tower has no module of this name: it is a new one, which needs kind, driver and more.";
+}
+
+function whereWords(name, declared) {
+  if (declared === null || !isModule(name)) {
+    return (
+      "Where a module of that name is declared, its readiness alone goes there, in place of what it has; a new one goes " +
+      "to the list modules, and needs kind, driver and what belongs to the driver besides."
+    );
+  }
+  return declared
+    ? `This line goes into the module ${visible(name)}, indented as its other keys, in place of the readiness that it has.`
+    : "This is a new module for the list modules: fill in its kind and its driver, and add what belongs to the driver.";
 }
 
 function wrongWords(wrong, unseen) {
