@@ -408,6 +408,31 @@ def test_a_module_without_an_instance(watched: Watched, tower: Tower, world: Wor
     judged(page, "No instance of 4 modules is seen")
 
 
+def test_a_platform_that_tells_nothing(watched: Watched, tower: Tower, world: World) -> None:
+    """CT-8.12, AR-7.2: its fault keeps the verdict from good at once, and the module's reason stands in its panel."""
+    world.play(30)
+
+    def silent(document: dict[str, Any]) -> None:
+        document["platforms"] = [{"name": "lxd", "fault": HOSTILE}, {"name": "process", "fault": None}]
+        for each in document["items"]:
+            each["reason"] = f"lxd: {HOSTILE}" if each["name"] != "db" else None
+        document["items"][2].update(instances=[], counts={"healthy": 0, "unhealthy": 0, "unknown": 0})
+
+    world.change = silent
+    page = opened(watched, tower, world, "workloads/web")
+    judged(page, "cache has no instance that is seen")
+    shown = "<img src=x onerror=alert(1)>\u27e8U+202E\u27e9\u27e8U+200B\u27e9gnp.exe"
+    expect(page.locator(".beside:visible")).to_have_text(
+        f"Told nothing of its instances in the newest pass: lxd ({shown})."
+    )
+    advice = page.get_by_role("complementary").locator(".advice:visible")
+    expect(advice).to_have_text(f"Nothing new is known of its instances: lxd: {shown}.")
+    page.evaluate("location.hash = '#/workloads/cache'")
+    expect(advice).to_have_text(f"No instance of it is seen, so nothing is known of it: lxd: {shown}.")
+    world.change = lambda document: document.update(platforms=[{"name": "lxd", "fault": "no"}])
+    judged(page, "All 12 instances are healthy, as last known: lxd tells nothing now")
+
+
 def test_what_fails_now_is_no_contradiction(watched: Watched, tower: Tower, world: World) -> None:
     """CT-8.12, AR-4.1: what is healthy and fails for less than 20 s is a warning in the headline, and so on the way back."""
     platform = world.game.platform
@@ -488,6 +513,22 @@ def test_without_modules(watched: Watched, tmp_path: Path, kind: str) -> None:
         page.get_by_role("link", name="Application check").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Application check")
         page.close()
+
+
+def test_the_overview_names_what_tells_nothing(watched: Watched, towers: Towers) -> None:
+    """CT-8.3, CT-5.8: neither a platform that tells nothing nor a module without an instance is called well there."""
+
+    def change(route: Route) -> None:
+        document = (answer := route.fetch()).json()
+        short = document["operations"]["workloads"]
+        short["platforms"] = [{"name": "lxd", "fault": "no"}]
+        short["instances"] = {"healthy": 0, "unhealthy": 0, "unknown": 0}
+        route.fulfill(response=answer, json=document)
+
+    page = watched.open(towers.well.link)
+    page.route("**/api/v1/status", change)
+    expect(page.get_by_role("link", name="4 modules, no instance seen, lxd tells nothing")).to_be_visible()
+    page.unroute_all(behavior="ignoreErrors")
 
 
 def test_the_overview_names_them(watched: Watched, tower: Tower, towers: Towers) -> None:

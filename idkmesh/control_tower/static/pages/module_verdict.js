@@ -20,6 +20,7 @@ export class ModuleVerdict {
   #unseen = el("p.names");
   #pass = el("p.pass");
   #fault = el("p.beside");
+  #platforms = el("p.beside");
   #alone;
 
   // `showBad` chooses what is not healthy.
@@ -28,7 +29,8 @@ export class ModuleVerdict {
     this.#sign.element.classList.add("lamp");
     const { element: lamp } = this.#sign;
     const names = [this.#unhealthy, this.#unknown, this.#unseen];
-    const lines = [this.#counts, ...names, this.#alone, this.#lease, this.#pass, this.#fault];
+    const faults = [this.#platforms, this.#fault];
+    const lines = [this.#counts, ...names, this.#alone, this.#lease, this.#pass, ...faults];
     this.element = el(
       "section.verdict.card",
       { "aria-label": "What the modules come to", hidden: true },
@@ -60,6 +62,9 @@ export class ModuleVerdict {
     const pass = passWords(list, passed);
     setText(this.#pass, pass);
     this.#pass.hidden = pass === "";
+    const silent = silentOf(list).map(({ name, fault }) => `${foreign(name)} (${foreign(fault)})`);
+    setText(this.#platforms, `Told nothing of its instances in the newest pass: ${silent.join(", ")}.`);
+    this.#platforms.hidden = silent.length === 0;
     this.#fault.hidden = list.store_fault === null;
     const lost = "What is known of instances is not kept, so a supervisor that starts again begins with nothing";
     setText(this.#fault, this.#fault.hidden ? "" : `${lost}: ${foreign(list.store_fault)}.`);
@@ -79,7 +84,11 @@ function sumsOf(items) {
   return sums;
 }
 
-function verdictOf({ lease, items }, { healthy, unhealthy, unknown, failing, all, unseen }) {
+// Platforms that told nothing in the newest pass; a service of before does not tell which.
+const silentOf = ({ platforms = [] }) => platforms.filter(({ fault }) => fault !== null);
+
+function verdictOf(list, { healthy, unhealthy, unknown, failing, all, unseen }) {
+  const { lease, items } = list;
   if (lease.role === "standby") {
     const who = lease.holder === null ? "nobody is known to hold the lease" : "another supervisor acts";
     return [`Standby: ${who}`, lease.holder === null ? "warn" : "idle"];
@@ -102,7 +111,9 @@ function verdictOf({ lease, items }, { healthy, unhealthy, unknown, failing, all
   }
   const well = `${all === 1 ? "The one instance is" : `All ${number(healthy)} instances are`} healthy`;
   const now = all === 1 ? ", but fails now" : `, ${count(failing, "of them fails now", "of them fail now")}`;
-  return failing > 0 ? [`${well}${now}`, "warn"] : [well, "good"];
+  const silent = silentOf(list).map(({ name }) => foreign(name));
+  const last = silent.length > 0 ? `, as last known: ${silent.join(", ")} tells nothing now` : "";
+  return failing > 0 || last ? [`${well}${failing > 0 ? now : ""}${last}`, "warn"] : [well, "good"];
 }
 
 // Who may act, and what follows for what is shown here.

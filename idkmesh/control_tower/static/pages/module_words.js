@@ -63,11 +63,15 @@ const UNSEEN =
   "No instance of it is seen, so nothing is known of it: its platform has none that the declaration names or selects, " +
   "or does not answer. The log of the supervisor says which; correct the declaration, or create them.";
 
-// Why a module has no instance here; empty where it has.
+// Why a module has no instance here, or nothing new is known of those that it has; empty where neither is so. A service
+// of before gives no reason.
 export function unseenWords(module) {
-  const { instances, lease } = module;
+  const { instances, lease, reason = null } = module;
   if (instances.length > 0) {
-    return "";
+    return reason === null ? "" : `Nothing new is known of its instances: ${foreign(reason)}.`;
+  }
+  if (isUnseen(module) && reason !== null) {
+    return `No instance of it is seen, so nothing is known of it: ${foreign(reason)}.`;
   }
   const waits = lease.role === "standby" ? "This supervisor is on standby: it asks for no instances." : "";
   return isUnseen(module) ? UNSEEN : waits || "No pass has been made: nobody has asked for its instances.";

@@ -180,7 +180,7 @@ function reasons(ready) {
 
 // Workloads in short, with a way to them, where modules are declared.
 function showSupervises(target) {
-  const { modules, lease, instances = {} } = state.status?.operations?.workloads ?? {};
+  const { modules, lease, platforms = [], instances = {} } = state.status?.operations?.workloads ?? {};
   target.hidden = !(modules > 0);
   const { healthy = 0, unhealthy = 0, unknown = 0 } = instances;
   const how = [
@@ -190,6 +190,7 @@ function showSupervises(target) {
     // Of how many: a module of which no instance is seen is not told of here, so it is never "all".
     healthy > 0 && unhealthy + unknown === 0 ? count(healthy, "instance healthy", "instances healthy") : "",
     lease?.held && healthy + unhealthy + unknown === 0 ? "no instance seen" : "",
+    ...platforms.filter(({ fault }) => fault !== null).map(({ name }) => `${visible(name)} tells nothing`),
   ];
   const words = [count(modules ?? 0, "module"), ...how].filter(Boolean).join(", ");
   if (target.textContent !== words) {
