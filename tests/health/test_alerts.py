@@ -12,8 +12,11 @@ import yaml
 
 from idkmesh.health.metrics import Reading, exposition
 from idkmesh.health.model import Outcome
+from idkmesh.workloads import metrics
 from tests.events.support import ROOT
 from tests.health.support import Game, dependency
+from tests.workloads.support import COULD_NOT, declaration, module
+from tests.workloads.support import Game as Supervision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,16 +91,22 @@ def test_each_alert_says_what_to_do(name: str) -> None:
     assert anchor == name.lower()
 
 
-def test_the_metrics_are_there() -> None:
-    """HL-5.5, HL-5.7: every name that a rule looks at is one that `/metrics` has, with the labels that it looks at."""
+def test_the_metrics_are_there(tmp_path: Path) -> None:
+    """HL-5.5, HL-5.7, AR-7.4: every name that a rule looks at is one that `/metrics` has, with the labels that it looks at."""
     game = Game(dependency("db"), dependency("cache", critical=False))
     game.clock.now += 1.0
     for run in game.turn():
         game.end(run, Outcome.FAILED)
     text = exposition(Reading(health=game.rounds.snapshot, now=game.clock.now, silences={"front": 0.1})).decode()
+    supervision = Supervision(tmp_path, declaration(module("web")))
+    supervision.platform["web/web-1"].run = COULD_NOT
+    supervision.play(30)
+    text += metrics.exposition(supervision.supervisor.snapshot(), supervision.clock.boot).decode()
     told = set(re.findall(r"^(idkmesh_\w+)", text, re.MULTILINE))
     named = {word for rule in alerts().values() for word in re.findall(r"\bidkmesh_\w+", rule["expr"])}
     assert named
     assert named - told == set()
     assert 'idkmesh_dependency_up{critical="true",dependency="db"} 0.0' in text
     assert 'idkmesh_dependency_up{critical="false",dependency="cache"} 0.0' in text
+    assert 'idkmesh_check_outcomes_total{check="command",module="web",outcome="nothing"}' in text
+    assert 'idkmesh_instance_healthy{instance="web-1",module="web"} NaN' in text
