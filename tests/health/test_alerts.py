@@ -92,7 +92,7 @@ def test_each_alert_says_what_to_do(name: str) -> None:
 
 
 def test_the_metrics_are_there(tmp_path: Path) -> None:
-    """HL-5.5, HL-5.7, AR-7.4: every name that a rule looks at is one that `/metrics` has, with the labels that it looks at."""
+    """HL-5.5, HL-5.7, AR-7.4: each name that a rule looks at is one of `/metrics`, with its labels."""
     game = Game(dependency("db"), dependency("cache", critical=False))
     game.clock.now += 1.0
     for run in game.turn():

@@ -157,7 +157,7 @@ function whereWords(name, declared) {
     );
   }
   return declared
-    ? `This line goes into the module ${visible(name)}, indented as its other keys, in place of the readiness that it has.`
+    ? `This line goes into the module ${visible(name)}, indented as its other keys, in place of a readiness that it has.`
     : "This is a new module for the list modules: fill in its kind and its driver, and add what belongs to the driver.";
 }
 
