@@ -488,7 +488,7 @@ def test_who_acts(watched: Watched, tower: Tower, world: World, tmp_path: Path) 
     world.game = Game(folder, DECLARED)
     world.play(30)
     world.change = lambda document: document.update(store_fault="the disk is full")
-    expect(page.locator(".beside")).to_have_text(re.compile("begins with nothing: the disk is full.$"))
+    expect(page.locator(".beside:visible")).to_have_text(re.compile("begins with nothing: the disk is full.$"))
     world.game.clock.move(600)
     expect(page.locator(".pass")).to_contain_text(
         re.compile(r"^The last pass began 10 min .*or the supervisor hangs\.$")
