@@ -6,7 +6,8 @@ Laws of this module:
 
 1. Who asks what is known reads one value, and waits for nothing.
 2. A declaration that is refused changes nothing: the running one goes on, and that is said.
-3. The end goes from the inside out: first nobody acts any more, then the lease is given back, then the processes end.
+3. A driver is closed once no pass uses it: the thread that makes passes says so, however long the one before took.
+4. The end goes from the inside out: first nobody acts any more, then the lease is given back, then the processes end.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from idkmesh.service_runtime import log_line
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.changes import MODULES_REFUSED
 from idkmesh.workloads.parts import (
+    PROCESS,
     SupervisionError,
     drivers_of,
     going_on,
@@ -33,7 +35,7 @@ from idkmesh.workloads.supervisor import Supervisor
 from idkmesh.workloads.voice import Voice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -49,9 +51,6 @@ GIVE_BACK_SECONDS: Final = 2.5
 
 PROCESSES_SECONDS: Final = 12.0
 """How long the end waits for processes, which have 10 s to end by themselves (AR-8.5)."""
-
-RETIRE_SECONDS: Final = 120.0
-"""How long a reload waits for the pass that still uses the drivers of before."""
 
 
 class Supervised(NamedTuple):
@@ -89,7 +88,10 @@ class WorkloadService:
         self._watch = watch
         self._beat: Beat | None = None
         self._drivers = drivers_of(what.declaration, log)
-        self._retired: list[Driver] = []
+        self._retired: list[tuple[str, Driver]] = []
+        """Drivers that are no longer wanted, by name, and that a pass may still use."""
+        self._unclosed: list[Driver] = []
+        self._closing: list[threading.Thread] = []
         self._keeper = keeper_of(what.declaration.supervisor.lease, place, holder_of_this_process(), changed, log)
         self._supervisor = Supervisor(
             what.declaration,
@@ -101,6 +103,7 @@ class WorkloadService:
             record=record,
             log=log,
             alive=self._alive,
+            released=self._release,
         )
         self._reloading = threading.Lock()
         self._ended = threading.Event()
@@ -129,8 +132,9 @@ class WorkloadService:
         if not given_back:
             self._log("the lease was not given back in time: it ends by itself", logging.WARNING)
         with self._reloading:
-            drivers = [*self._drivers.values(), *self._retired]
-        return self._closed(drivers, PROCESSES_SECONDS) and ended and given_back
+            self._close([*self._drivers.values(), *(driver for _, driver in self._retired)])
+            closing = list(self._closing)
+        return _joined(closing, PROCESSES_SECONDS) and ended and given_back
 
     def reload(self, declaration: Declaration) -> None:
         """Take another declaration with the next pass; what is declared as before keeps what is known of it.
@@ -143,15 +147,14 @@ class WorkloadService:
                 raise SupervisionError(
                     "supervisor.lease has changed, and is read at the start alone; end the supervisor and start it anew"
                 )
-            kept = {name: self._drivers[name] for name in going_on(self._drivers, self._declaration, declaration)}
+            # Processes that a pass of before may still use are taken again, and not started a second time beside them.
+            known = {name: driver for name, driver in self._retired if name == PROCESS} | self._drivers
+            kept = {name: known[name] for name in going_on(known, self._declaration, declaration)}
             drivers = drivers_of(declaration, self._log, kept)
-            retired = [driver for name, driver in self._drivers.items() if drivers.get(name) is not driver]
-            self._supervisor.reload(declaration, drivers)
+            before = [*self._retired, *self._drivers.items()]
+            self._retired = [(name, driver) for name, driver in before if drivers.get(name) is not driver]
             self._declaration, self._drivers = declaration, dict(drivers)
-            self._retired += retired
-            if retired and self._taken(declaration):
-                self._closed(retired, PROCESSES_SECONDS)
-                self._retired = [each for each in self._retired if each not in retired]
+            self._supervisor.reload(declaration, drivers)
 
     def reload_from(self, path: Path | str) -> bool:
         """Read a declaration and take it, or say in one line why the running one stays."""
@@ -194,24 +197,44 @@ class WorkloadService:
         if self._beat is not None:
             self._beat.beat()
 
-    def _taken(self, declaration: Declaration) -> bool:
-        """Wait until a pass has begun with this declaration: none of before uses its drivers any more."""
-        until = time.monotonic() + RETIRE_SECONDS
-        while self._supervisor.snapshot().modules is not declaration.modules:
-            if self._ended.wait(0.1) or time.monotonic() > until:
-                return False
-        return True
+    def _release(self, drivers: Sequence[Driver]) -> None:
+        """Close drivers that no pass uses any more, but for one that a later reload wants. The supervising thread's."""
+        released = {id(driver) for driver in drivers}
+        with self._reloading:
+            wanted = {id(driver) for driver in self._drivers.values()}
+            self._retired = [each for each in self._retired if id(each[1]) not in released]
+            self._closing = [thread for thread in self._closing if thread.is_alive()]
+            self._close([driver for driver in drivers if id(driver) not in wanted])
 
-    def _closed(self, drivers: list[Driver], timeout: float) -> bool:
-        """Close drivers, and say whether that was over in time."""
-        threads = [threading.Thread(target=driver.close, name="driver-close", daemon=True) for driver in drivers]
-        for thread in threads:
-            thread.start()
-        until = time.monotonic() + timeout
-        for thread in threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        return not any(thread.is_alive() for thread in threads)
+    def _close(self, drivers: Iterable[Driver]) -> None:
+        """Begin to close drivers, and those that could not be closed before. Under the lock."""
+        waiting, self._unclosed = [*self._unclosed, *drivers], []
+        for driver in waiting:
+            thread = threading.Thread(target=self._close_one, args=(driver,), name="driver-close", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                self._unclosed.append(driver)
+                self._log("a driver is not closed: the machine is out of threads; it is tried again", logging.ERROR)
+            else:
+                self._closing.append(thread)
+
+    def _close_one(self, driver: Driver) -> None:
+        try:
+            driver.close()
+        except Exception as error:  # noqa: BLE001  a fault of the driver's: who ends goes on
+            self._log(f"a driver of {type(driver).__name__} is not closed: {type(error).__name__}", logging.ERROR)
 
     def _refuse(self, line: str, facts: Mapping[str, Any]) -> None:
         self._log(f"the declaration of modules is refused, the running one stays: {line}", logging.ERROR)
         self._voice.tell(Change(MODULES_REFUSED, None, facts))
+
+
+def _joined(threads: Iterable[threading.Thread], timeout: float) -> bool:
+    """Wait for threads, and say whether they had ended in time."""
+    until = time.monotonic() + timeout
+    ended = True
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+        ended = ended and not thread.is_alive()
+    return ended

@@ -59,7 +59,7 @@ class Supervisor:
     each change and must not wait; ``record`` takes the one before a restart and returns whether it is committed.
     ``log`` takes a line and a level of :mod:`logging`, and must not wait. ``alive`` is called several times a second by
     the thread that makes passes, and must not wait either. The drivers, the lease and the stores stay the caller's to
-    close.
+    close: ``released`` takes the drivers that no pass uses any more after a reload, and must not wait.
     """
 
     def __init__(  # noqa: PLR0913  what it supervises, and the parts that it speaks to
@@ -77,6 +77,7 @@ class Supervisor:
         stamp: Callable[[], Stamp] = system_stamp,
         patience: Patience | None = None,
         restart_seconds: float = RESTART_SECONDS,
+        released: Callable[[Sequence[Driver]], None] = lambda _drivers: None,
     ) -> None:
         self._spec = declaration.supervisor
         self._drivers = drivers
@@ -87,6 +88,7 @@ class Supervisor:
         self._alive = alive
         self._stamp = stamp
         self._patience = patience
+        self._released = released
         self._calls = Calls()
         self._surveyor = Surveyor(drivers, self._calls, uid=uid, patience=patience)
         self._ledger = Ledger(declaration.modules)
@@ -204,9 +206,11 @@ class Supervisor:
 
     def _take_reload(self, stamp: Stamp) -> None:
         declaration: Declaration | None = None
-        while self._reloading:
+        before = [self._drivers]
+        while self._reloading:  # of several that came during a pass the last one counts
             declaration, drivers = self._reloading.popleft()
             self._drivers = self._drivers if drivers is None else drivers
+            before.append(self._drivers)
         if declaration is None:
             return
         self._spec = declaration.supervisor
@@ -218,6 +222,10 @@ class Supervisor:
         self._snapshot = replace(
             self._snapshot, modules=declaration.modules, spec=self._spec, tallies=self._snapshot.tallies.of(names)
         )
+        used = {id(driver) for driver in self._drivers.values()}
+        gone = {id(each): each for drivers in before for each in drivers.values() if id(each) not in used}
+        if gone:
+            self._released(list(gone.values()))
 
     def _take_over(self, grant: Grant, stamp: Stamp) -> None:
         """Begin with what the store has: another supervisor has acted meanwhile, perhaps."""

@@ -189,21 +189,85 @@ def test_a_platform_that_is_no_longer_wanted_is_closed(supervise: Callable[..., 
     assert waited(lambda: len(running.pids()) == 2)
     pids = running.pids()
     running.service.reload(declared())
-    assert not any(map(alive, pids))
+    assert waited(lambda: not any(map(alive, pids)))
     running.service.reload(WORKER)
     assert waited(lambda: len(running.pids()) == 2)
 
 
-def test_a_platform_is_closed_once_no_pass_uses_it(supervise: Callable[..., Supervision], tmp_path: Path) -> None:
-    """AR-7.6: what a pass has begun with it is finished first."""
-    place = tmp_path / "place"
-    place.mkdir()
-    place.chmod(0o777)  # commands run as nobody
-    command = Readiness(("sh", "-c", "touch began; sleep 1; touch done"))
-    running = supervise(declared(module(readiness=command, cwd=str(place))))
-    assert waited((place / "began").exists)
+class Slow:
+    """A declaration whose command runs until :meth:`end`: the pass that has begun it takes as long."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = folder / "place"
+        self.place.mkdir()
+        self.place.chmod(0o777)  # commands run as nobody
+        command = Readiness(("sh", "-c", "touch began; until test -e go; do sleep 0.05; done; touch done"), 15)
+        started = ("sh", "-c", "echo $$ >> pids; exec tail -f /dev/null")
+        self.declaration = declared(module(argv=started, readiness=command, cwd=str(self.place)))
+
+    def started(self) -> list[int]:
+        """Return the processes of the module that were ever started."""
+        return [int(line) for line in (self.place / "pids").read_text().split()]
+
+    def has(self, name: str) -> bool:
+        return (self.place / name).exists()
+
+    def end(self) -> None:
+        (self.place / "go").touch()
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Slow:
+    return Slow(tmp_path)
+
+
+def test_a_platform_is_closed_once_no_pass_uses_it(supervise: Callable[..., Supervision], slow: Slow) -> None:
+    """AR-7.6: what a pass has begun is finished first, however long it takes, and who reloads waits for none of it."""
+    running = supervise(slow.declaration)
+    assert waited(lambda: slow.has("began"))
+    (pid,) = slow.started()
     running.service.reload(declared())
-    assert (place / "done").exists()
+    assert not slow.has("done")
+    assert alive(pid)
+    slow.end()
+    assert waited(lambda: not alive(pid))
+    assert slow.has("done")
+
+
+def test_a_reload_before_the_one_before_was_taken(supervise: Callable[..., Supervision], slow: Slow) -> None:
+    """AR-7.6: processes that were taken out and put back during one pass go on: no second ones stand beside them."""
+    running = supervise(slow.declaration)
+    assert waited(lambda: slow.has("began"))
+    running.service.reload(declared())
+    running.service.reload(slow.declaration)
+    slow.end()
+    assert waited(lambda: running.whats().count("idkmesh.modules.reloaded") == 1 and len(running.pids()) == 1)
+    assert slow.started() == running.pids()
+
+
+def test_what_was_never_taken_is_closed_at_the_end(tmp_path: Path) -> None:
+    """AR-7.6, AR-7.7: drivers that a reload has made before the end are closed with it, once each."""
+    made = Supervision(tmp_path, WORKER)
+    closed: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("idkmesh.workloads.drivers.process.ProcessDriver.close", lambda each: closed.append(each))
+        made.service.reload(declared())
+        made.service.reload(WORKER)
+        assert made.service.stop(STOP)
+    assert len(closed) == len(set(map(id, closed))) == 1
+
+
+def test_a_driver_that_cannot_be_closed_is_told(tmp_path: Path) -> None:
+    """AR-7.7: a fault of its own is a line, and the end goes on."""
+
+    def close(_driver: object) -> None:
+        raise OSError("no")
+
+    made = Supervision(tmp_path, WORKER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("idkmesh.workloads.drivers.process.ProcessDriver.close", close)
+        assert made.service.stop(STOP)
+    assert any("ProcessDriver is not closed: OSError" in line for line in made.lines)
 
 
 def test_a_platform_that_has_changed_is_made_anew(tmp_path: Path) -> None:

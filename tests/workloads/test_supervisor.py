@@ -40,6 +40,7 @@ from tests.workloads.support import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.lease.store import Grant
     from idkmesh.workloads.model import Declaration
 
@@ -977,6 +978,23 @@ def test_an_interrupted_restart_is_told(tmp_path: Path) -> None:
     restart = afterwards[0].supervisor.snapshot().records[Key("web", "web-1")].restart
     assert restart is not None
     assert restart.end is RestartEnd.FAILED
+
+
+def test_drivers_are_released_when_a_reload_is_taken(tmp_path: Path) -> None:
+    """AR-7.6: those that no pass uses any more, also one that no pass ever used, and each of them once."""
+    released: list[Driver] = []
+    game = Game(tmp_path, ONE, released=released.extend)
+    game.make_pass()
+    never, newest = (Platform(game.clock, {"web": ("web-1",)}) for _ in range(2))
+    game.supervisor.reload(ONE, {"sim": never})
+    game.supervisor.reload(ONE, {"sim": newest})
+    assert released == []
+    game.make_pass()
+    assert released == [game.platform, never]
+    game.supervisor.reload(ONE)
+    game.make_pass()
+    assert released == [game.platform, never]
+    assert newest.runs
 
 
 def test_no_reload_is_lost(tmp_path: Path) -> None:

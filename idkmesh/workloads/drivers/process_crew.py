@@ -145,6 +145,9 @@ class Crew:
             thread = self._thread
         if thread is not None:
             thread.join(GRACE_SECONDS + SLACK_SECONDS)
+            if thread.is_alive():
+                left = ", ".join(sorted(self._replicas))
+                self._log(f"process: not all have ended in time: {left}; what still lives is left to the system", 40)
 
     def _is_closing(self) -> bool:
         return self._closing
