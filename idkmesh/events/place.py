@@ -75,6 +75,17 @@ def refuse_other_kinds(path: Path, store: Kind = EVENT_STORE) -> None:
             )
 
 
+def refuse_other_kinds_beside(path: Path, store: Kind = EVENT_STORE) -> None:
+    """Raise :class:`StoreError` where a link, FIFO or folder has the name of a journal, which SQLite would open."""
+    for each in (beside(path, end) for end in BESIDE):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(each).st_mode):
+                raise StoreError(
+                    f"{each}, where a journal of the {store.noun} would be, is no file, which is refused; remove it, "
+                    f"or name another place with {store.option}"
+                )
+
+
 def refuse_long_name(path: Path, store: Kind = EVENT_STORE) -> None:
     """Raise :class:`StoreError` for a name that leaves no room for what a damaged store would be called (EV-2.7)."""
     size = len(os.fsencode(path.name))

@@ -90,11 +90,12 @@ def lease_store_of(spec: LeaseSpec, place: Path) -> LeaseStore:
             from idkmesh.workloads.lease.etcd import EtcdLeaseStore  # noqa: PLC0415  an extra
 
             return EtcdLeaseStore(spec.endpoints, spec.name)
+        from idkmesh.workloads.lease.in_time import InTimeLeaseStore  # noqa: PLC0415  as below
         from idkmesh.workloads.lease.sqlite import SqliteLeaseStore  # noqa: PLC0415  who uses etcd needs no SQLite
 
-        if spec.path is None:
-            return SqliteLeaseStore(place / LEASE_FILE, spec.name)
-        return SqliteLeaseStore(Path(spec.path), spec.name, make_folder=False)
+        path = place / LEASE_FILE if spec.path is None else Path(spec.path)
+        file = SqliteLeaseStore(path, spec.name, make_folder=spec.path is None)
+        return InTimeLeaseStore(file, str(path))
     except (LeaseStoreError, ValueError) as error:
         raise SupervisionError(str(error)) from None
 

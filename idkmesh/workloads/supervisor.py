@@ -103,6 +103,8 @@ class Supervisor:
         )
         self._passes = Passes(float(self._spec.interval_s))
         self._token: str | None = None
+        self._owner = ""
+        """The name to save under. One under which adopting has failed is never saved under: that may be done by now."""
         self._asking = threading.Lock()
         self._latest: tuple[tuple[DesiredModule, ...], Mapping[str, Driver]] = (declaration.modules, drivers)
         self._reloading: deque[tuple[Declaration, Mapping[str, Driver] | None]] = deque()
@@ -198,7 +200,7 @@ class Supervisor:
             self._voice.line(line, logging.INFO)
         tallies = self._snapshot.tallies.with_observations(survey.observations)
         # After a pause in the middle of the pass its beginning is too old to decide by.
-        if self._save(grant) and self._passes.fresh_from(self._stamp().boot) <= stamp.boot:
+        if self._save() and self._passes.fresh_from(self._stamp().boot) <= stamp.boot:
             dues = due_restarts(self._ledger.records.values(), stamp.boot, fresh_from, spent)
             self._restart(dues, grant, cooldown)
         seconds = max(0.0, self._stamp().boot - stamp.boot)
@@ -235,7 +237,9 @@ class Supervisor:
             self._voice.well("store", "the tracker store can be used again")
         except TrackerStoreError as error:
             self._voice.ill("store", f"{error}; trackers are kept in memory alone")
+            self._owner = f"{grant.token}, not adopted"
         else:
+            self._owner = grant.token
             self._ledger.begin(kept, stamp.boot)
         self._restarter.forget()
         self._token = grant.token
@@ -250,12 +254,12 @@ class Supervisor:
                 claimed.append(due)
         if not claimed:
             return
-        if self._save(grant):
+        if self._save():
             go = functools.partial(self._may_act, grant)
             self._restarter.restart(claimed, grant, self._drivers, go=go, beat=self._beat)
         else:
             self._restarter.forgo(claimed)
-        self._save(grant)
+        self._save()
 
     def _may_act(self, grant: Grant) -> bool:
         return not self._ended.is_set() and self._lease.held() == grant
@@ -264,10 +268,10 @@ class Supervisor:
         self._alive()
         self._passes = self._passes.beat(self._stamp().boot)
 
-    def _save(self, grant: Grant) -> bool:
+    def _save(self) -> bool:
         """Keep the ledger, and say whether the store is still ours. One that cannot be used hinders nothing."""
         try:
-            ours = self._store.save(grant.token, self._ledger.records.values(), self._stamp())
+            ours = self._store.save(self._owner, self._ledger.records.values(), self._stamp())
             self._voice.well("store", "the tracker store can be used again")
         except TrackerStoreError as error:
             self._voice.ill("store", f"{error}; trackers are kept in memory alone")

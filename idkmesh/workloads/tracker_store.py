@@ -21,9 +21,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from idkmesh.events.connecting import connect, roll_back
-from idkmesh.events.errors import StoreError
-from idkmesh.events.place import BESIDE, CAREFULLY, absolute, beside, identity_of, make_folders
+from idkmesh.events.errors import Kind, StoreError
+from idkmesh.events.place import (
+    BESIDE,
+    CAREFULLY,
+    absolute,
+    beside,
+    identity_of,
+    make_folders,
+    refuse_other_kinds_beside,
+)
 from idkmesh.workloads.ages import Stamp, aged
+from idkmesh.workloads.in_time import InTime, LateError
 from idkmesh.workloads.tracker_rows import COLUMNS, kept_of_row, row_of_record
 
 if TYPE_CHECKING:
@@ -36,6 +45,11 @@ APPLICATION_ID: Final = int.from_bytes(b"idmT")
 """In the header of each store's file; ``file`` shows it."""
 
 SCHEMA_VERSION: Final = 1
+
+CALL_SECONDS: Final = 7.0
+"""How long a call may take: longer than a lock is waited for (5 s), shorter than its caller may be silent (AR-7.8)."""
+
+TRACKER_STORE: Final = Kind("tracker store", "--store")
 
 _TABLES: Final = (
     """
@@ -65,12 +79,16 @@ class _DamagedError(Exception):
 class TrackerStore:
     """The store at ``path``. ``note`` takes a line about what was put aside. Any thread may call any method.
 
-    A file that is not there is made with mode 0600, and its folders with 0700.
+    A call that is not over in ``call_seconds`` raises, and may come about all the same: an owner whose :meth:`adopt`
+    has raised does not save under that name. A file that is not there is made with mode 0600, and its folders with 0700.
     """
 
-    def __init__(self, path: Path, note: Callable[[str], None] = lambda _line: None) -> None:
+    def __init__(
+        self, path: Path, note: Callable[[str], None] = lambda _line: None, *, call_seconds: float = CALL_SECONDS
+    ) -> None:
         with _told(path):
-            self.path = absolute(path)
+            self.path = absolute(path, TRACKER_STORE)
+        self._calls = InTime("tracker-store", call_seconds)
         self._note = note
 
     def adopt(self, owner: str, now: Stamp) -> list[Kept]:
@@ -89,7 +107,11 @@ class TrackerStore:
         return self._mended(now, lambda connection: _save(connection, owner, rows, now))
 
     def _mended(self, now: Stamp, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Do it, and where the file is damaged once more with a new one."""
+        """Do it in time, and where the file is damaged once more with a new one."""
+        with _told(self.path):
+            return self._calls.call(lambda: self._tried(now, act))
+
+    def _tried(self, now: Stamp, act: Callable[[sqlite3.Connection], T]) -> T:
         with _told(self.path):
             try:
                 return self._once(act)
@@ -103,10 +125,11 @@ class TrackerStore:
     def _once(self, act: Callable[[sqlite3.Connection], T]) -> T:
         make_folders(self.path.parent)
         _refuse_other_kinds(self.path)
+        refuse_other_kinds_beside(self.path, TRACKER_STORE)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CAREFULLY, 0o600))
         try:
-            with contextlib.closing(connect(self.path, "rw")) as connection:
+            with contextlib.closing(connect(self.path, "rw", kind=TRACKER_STORE)) as connection:
                 for setting in ("trusted_schema = OFF", "fullfsync = ON", "synchronous = EXTRA"):
                     connection.execute(f"PRAGMA {setting}")
                 connection.execute("BEGIN IMMEDIATE")
@@ -221,7 +244,9 @@ def _told(path: Path) -> Iterator[None]:
         raise TrackerStoreError(
             f"the tracker store {path} cannot be used: {error.strerror or error}; make its folder and files writable"
         ) from None
-    except StoreError:  # of what is shared with the event store: no root, or a forked child
+    except LateError as error:
         raise TrackerStoreError(
-            f"the tracker store {path} cannot be opened in this process; start a program of its own, with a whole path"
+            f"the tracker store {path} does not answer: {error}; look at its disk or file system"
         ) from None
+    except StoreError as error:  # of what is shared with the event store: a link, no root, a forked child
+        raise TrackerStoreError(str(error)) from None

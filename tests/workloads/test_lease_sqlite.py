@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import stat
@@ -9,18 +10,20 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from idkmesh.events import place
+from idkmesh.events.place import beside
 from idkmesh.workloads.lease import sqlite
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.sqlite import KEPT_SECONDS, SqliteLeaseStore
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 TTL, COOLDOWN = 15.0, 300.0
 
@@ -207,6 +210,16 @@ def test_what_is_no_file_of_ours(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     assert "schema version 2" in refused(path)
+
+
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_journal(tmp_path: Path, end: str, make: Callable[[Path], None]) -> None:
+    """AR-6.1, AR-6.3: SQLite would open what is called like a journal, and wait for ever: it is refused."""
+    path = tmp_path / "lease.sqlite3"
+    acquired(SqliteLeaseStore(path))
+    make(beside(path, end))
+    assert f"lease.sqlite3{end}, where a journal of the lease store would be" in refused(path)
 
 
 def test_damage_is_told(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import os
 import sqlite3
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -167,6 +168,25 @@ def test_a_lease_store_that_fails_is_told_once(supervise: Callable[..., Supervis
     assert "another program's" in short_document(reading.snapshot, reading.now, reading.lease_fault)["lease"]["fault"]
 
 
+def test_a_lease_store_that_hangs_is_told(
+    supervise: Callable[..., Supervision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AR-6.2, AR-6.3, AR-7.8: a disk that stalls: a line, a fault, and the lease is lost while nobody comes back."""
+    running = supervise()
+    assert waited(lambda: running.role is Role.HOLDER)
+    opened = threading.Event()
+    monkeypatch.setattr("idkmesh.workloads.lease.sqlite.make_folders", lambda _folder: opened.wait(60))
+    try:
+        assert waited(lambda: running.role is Role.STANDBY), running.lines
+        assert waited(lambda: "idkmesh.lease.lost" in running.whats())
+        assert "does not answer" in (running.service.reading().lease_fault or "")
+        assert sum("does not answer" in line and "asked for again" in line for line in running.lines) == 1
+    finally:
+        opened.set()
+    assert waited(lambda: running.role is Role.HOLDER)
+    assert running.service.reading().lease_fault is None
+
+
 # --- another declaration ----------------------------------------------------------------------------------------------
 
 
@@ -249,8 +269,12 @@ def test_what_was_never_taken_is_closed_at_the_end(tmp_path: Path) -> None:
     """AR-7.6, AR-7.7: drivers that a reload has made before the end are closed with it, once each."""
     made = Supervision(tmp_path, WORKER)
     closed: list[object] = []
+
+    def close(driver: object) -> None:
+        closed.append(driver)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("idkmesh.workloads.drivers.process.ProcessDriver.close", lambda each: closed.append(each))
+        patch.setattr("idkmesh.workloads.drivers.process.ProcessDriver.close", close)
         made.service.reload(declared())
         made.service.reload(WORKER)
         assert made.service.stop(STOP)

@@ -20,6 +20,7 @@ from idkmesh.workloads.model import InstanceState, ModuleKind, Readiness, Run, R
 from idkmesh.workloads.record import Key, RestartEnd
 from idkmesh.workloads.snapshot import Role
 from idkmesh.workloads.survey import Patience
+from idkmesh.workloads.tracker_store import TrackerStore, TrackerStoreError
 from tests.workloads.support import (
     BOOT,
     COULD_NOT,
@@ -40,9 +41,11 @@ from tests.workloads.support import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from idkmesh.workloads.ages import Stamp
     from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.lease.store import Grant
     from idkmesh.workloads.model import Declaration
+    from idkmesh.workloads.record import Kept
 
 PATIENCE = 20.0
 WEB = module(instances=("web-1", "web-2", "web-3"))
@@ -978,6 +981,25 @@ def test_an_interrupted_restart_is_told(tmp_path: Path) -> None:
     restart = afterwards[0].supervisor.snapshot().records[Key("web", "web-1")].restart
     assert restart is not None
     assert restart.end is RestartEnd.FAILED
+
+
+def test_an_adoption_that_came_about_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-4.5: who got no answer saves nothing over what it has not read, though the store has its name by then."""
+    game = Game(tmp_path, ONE)
+    game.play(30.0, FAILS)
+    game.supervisor = Game(tmp_path, ONE, platform=game.platform, clock=game.clock).supervisor
+    real = TrackerStore.adopt
+
+    def late(store: TrackerStore, owner: str, now: Stamp) -> list[Kept]:
+        real(store, owner, now)
+        raise TrackerStoreError("no answer")
+
+    monkeypatch.setattr(TrackerStore, "adopt", late)
+    game.make_pass()
+    assert game.health() == "unknown"
+    monkeypatch.undo()
+    game.make_pass()
+    assert game.health() == "unhealthy"
 
 
 def test_drivers_are_released_when_a_reload_is_taken(tmp_path: Path) -> None:

@@ -5,24 +5,28 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idkmesh.workloads import tracker_store
 from idkmesh.workloads.ages import Stamp, aged, shift_between, system_stamp
 from idkmesh.workloads.model import Word
 from idkmesh.workloads.record import Kept, Key, Record, Restart, RestartEnd, basis_of
 from idkmesh.workloads.tracker import NEVER, Health, Tracker
 from idkmesh.workloads.tracker_rows import kept_of_row, row_of_record
 from idkmesh.workloads.tracker_store import APPLICATION_ID, SCHEMA_VERSION, TrackerStore, TrackerStoreError
+from tests.workloads.process_support import waited
 from tests.workloads.support import module
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 WEB = module()
 THEN = Stamp("boot-1", 1000.0, 50_000.0)
@@ -266,6 +270,32 @@ def test_other_kinds_are_refused(path: Path, kind: str) -> None:
         (path.symlink_to if kind == "link" else path.hardlink_to)(other)
     with pytest.raises(TrackerStoreError, match="is refused"):
         TrackerStore(path).adopt("one", THEN)
+
+
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_journal(path: Path, end: str, make: Callable[[Path], None]) -> None:
+    """AR-4.5: SQLite would open what has the name of a journal, and wait for it without an end: it is refused."""
+    stored(path, record())
+    make(path.with_name(path.name + end))
+    with pytest.raises(TrackerStoreError, match=rf"sqlite3{end}, where a journal of the tracker store .*is refused"):
+        TrackerStore(path).adopt("one", THEN)
+
+
+def test_a_disk_that_stalls(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-4.5, AR-7.8: a call that hangs is an error in time, and so is each one until it has come back."""
+    opened = threading.Event()
+    stored(path, record())
+    store = TrackerStore(path, call_seconds=0.05)
+    monkeypatch.setattr(tracker_store, "make_folders", lambda _folder: opened.wait(20))
+    with pytest.raises(TrackerStoreError, match=r"does not answer: .*within 0\.05 s; look at its disk"):
+        store.save("one", [], THEN)
+    monkeypatch.undo()
+    with pytest.raises(TrackerStoreError, match=r"does not answer: an earlier call"):
+        store.save("one", [], THEN)
+    opened.set()
+    assert waited(lambda: not any(thread.name == "tracker-store" for thread in threading.enumerate()))
+    assert store.save("one", [], THEN)
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ Laws of this module:
 4. A file that is not what was written is never put aside by itself: the claims in it are what keeps an instance from
    being restarted twice, so a person has to say that they may be lost.
 
+A call may hang in the system, on a disk that stalls: :mod:`~idkmesh.workloads.lease.in_time` gives it a deadline.
+
 What SQLite cannot do: a supervisor that is stopped within a transaction keeps the lock until it goes on or is killed.
 Everybody else gets an error meanwhile, and acts no more.
 """
@@ -32,6 +34,7 @@ from idkmesh.events.place import (
     network_kind,
     refuse_long_name,
     refuse_other_kinds,
+    refuse_other_kinds_beside,
     sync_folder,
 )
 from idkmesh.events.schema import marks
@@ -83,7 +86,8 @@ _TABLES: Final = (
 )
 
 _SETTINGS: Final = (
-    f"busy_timeout = {int(CALL_SECONDS * 1000)}",
+    # Within a call's time, so that a lock is told as one, and not as a store that does not come back.
+    f"busy_timeout = {int(CALL_SECONDS * 950)}",
     "trusted_schema = OFF",
     "cell_size_check = ON",
     "fullfsync = ON",
@@ -248,6 +252,7 @@ class SqliteLeaseStore:
     def _make_file(self) -> None:
         refuse_long_name(self._path, LEASE_STORE)
         refuse_other_kinds(self._path, LEASE_STORE)
+        refuse_other_kinds_beside(self._path, LEASE_STORE)
         if (kind := network_kind(self._path.parent)) is not None:
             raise StoreError(
                 f"the lease store {self._path} lies on a network file system ({kind}), whose locks cannot be relied "
