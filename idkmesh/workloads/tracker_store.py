@@ -33,7 +33,7 @@ from idkmesh.events.place import (
 )
 from idkmesh.workloads.ages import Stamp, aged
 from idkmesh.workloads.in_time import InTime, LateError
-from idkmesh.workloads.tracker_rows import COLUMNS, kept_of_row, row_of_record
+from idkmesh.workloads.tracker_rows import COLUMNS, kept_of_row, row_of_record, stamp_of_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -80,7 +80,9 @@ class TrackerStore:
     """The store at ``path``. ``note`` takes a line about what was put aside. Any thread may call any method.
 
     A call that is not over in ``call_seconds`` raises, and may come about all the same: an owner whose :meth:`adopt`
-    has raised does not save under that name. A file that is not there is made with mode 0600, and its folders with 0700.
+    has raised does not save under that name.
+
+    A file that is not there is made with mode 0600, and its folders with 0700.
     """
 
     def __init__(
@@ -96,7 +98,13 @@ class TrackerStore:
 
         Raises :class:`TrackerStoreError`.
         """
-        return self._mended(now, lambda connection: _adopt(connection, owner, now))
+        kept, dropped = self._mended(now, lambda connection: _adopt(connection, owner, now))
+        if dropped:
+            self._note(
+                f"the tracker store {self.path} had {dropped:,} rows that this program would not write; they were "
+                "dropped, and what is known of these instances begins anew"
+            )
+        return kept
 
     def save(self, owner: str, records: Iterable[Record], now: Stamp) -> bool:
         """Keep these records in place of all others, in one transaction that is on the disk when this returns.
@@ -180,19 +188,26 @@ class TrackerStore:
         )
 
 
-def _adopt(connection: sqlite3.Connection, owner: str, now: Stamp) -> list[Kept]:
+def _adopt(connection: sqlite3.Connection, owner: str, now: Stamp) -> tuple[list[Kept], int]:
+    """Return what is kept, and how many rows were dropped."""
     (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise _DamagedError(" ".join(str(found).split()))
     meta = connection.execute("SELECT boot_id, boot, wall FROM meta").fetchone()
-    rows = connection.execute("SELECT * FROM instance").fetchall()  # in the order of COLUMNS, which makes the table
+    found = connection.execute("SELECT * FROM instance")  # in the order of COLUMNS, which makes the table
+    if [name for name, *_ in found.description] != list(COLUMNS):
+        raise _DamagedError("it has other columns")
+    rows = found.fetchall()
     try:
-        kept = [kept_of_row(row) for row in rows]
-    except (ValueError, TypeError) as error:
-        raise _DamagedError(f"a row is none of this program's: {error}") from None
-    written = now if meta is None else Stamp(*meta)
+        written = now if meta is None else stamp_of_row(meta)
+    except ValueError as error:
+        raise _DamagedError(str(error)) from None
+    kept = []
+    for row in rows:
+        with contextlib.suppress(ValueError, TypeError):
+            kept.append(aged(kept_of_row(row, written.boot), written, now))
     _write_meta(connection, owner, written)
-    return [aged(each, written, now) for each in kept]
+    return kept, len(rows) - len(kept)
 
 
 def _save(connection: sqlite3.Connection, owner: str, rows: list[tuple[Any, ...]], now: Stamp) -> bool:
@@ -236,6 +251,11 @@ def _told(path: Path) -> Iterator[None]:
     """Turn what SQLite and the system raise within into a :class:`TrackerStoreError`."""
     try:
         yield
+    except (UnicodeError, OverflowError) as error:  # half a surrogate pair, a number beyond 64 bits
+        raise TrackerStoreError(
+            f"the tracker store {path} cannot keep a name, a text or a number: {type(error).__name__}; "
+            "a platform has told of something that is no text, and nothing is kept until it is gone"
+        ) from None
     except sqlite3.Error as error:
         raise TrackerStoreError(
             f"the tracker store {path} cannot be used: {error}; look at its file system and at the rights of its files"

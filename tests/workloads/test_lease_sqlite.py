@@ -236,6 +236,48 @@ def test_damage_is_told(tmp_path: Path) -> None:
     assert "remove it" in text
 
 
+@pytest.mark.parametrize("name", ["a\ud800", "\udcff"])
+def test_a_name_that_no_file_can_hold(tmp_path: Path, name: str) -> None:
+    """AR-6.3: half a surrogate pair, of a host's or an instance's name, is told as any other fault of the store."""
+    store = SqliteLeaseStore(tmp_path / "lease.sqlite3")
+    with pytest.raises(LeaseStoreError, match="a name that cannot be kept"):
+        store.acquire(name, TTL)
+    grant = acquired(store)
+    with pytest.raises(LeaseStoreError, match="a name that cannot be kept"):
+        store.claim(grant, name, COOLDOWN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(f"UPDATE lease SET seconds = {value}" for value in ("9e999", "-9e999", "1e12", "'abc'", "x'00'")),
+        *(f"UPDATE lease SET ttl = {value}" for value in ("9e999", "1e9", "'x'")),
+        *(f"UPDATE lease SET holder = {value}" for value in ("x'ff00'", "''", "printf('%.*c', 1000000, 'x')")),
+        "UPDATE lease SET token = x'ff'",
+        "UPDATE lease SET boot = x'ff'",
+        *(f"UPDATE claim SET seconds = {value}" for value in ("9e999", "-9e999", "'z'")),
+        "UPDATE claim SET boot = x'07', instance = 'web-2'",
+    ],
+)
+def test_a_row_that_nobody_wrote(tmp_path: Path, change: str) -> None:
+    """AR-6.1: what this program would not write holds nothing for ever: it is damage, told, and left as it is."""
+    path = tmp_path / "lease.sqlite3"
+    store = SqliteLeaseStore(path)
+    grant = acquired(store)
+    assert store.claim(grant, "web-1", COOLDOWN)
+    with sqlite3.connect(path) as connection:
+        connection.execute(change)
+    connection.close()
+    before = path.read_bytes()
+    calls: list[Callable[[], object]] = [lambda: store.claim(grant, "web-1", COOLDOWN)]
+    if "lease" in change:
+        calls += [lambda: store.renew(grant, TTL), store.holder, lambda: store.acquire("o", TTL)]
+    for call in calls:
+        with pytest.raises(LeaseStoreError, match=r"is damaged: it has .*remove it"):
+            call()
+    assert path.read_bytes() == before
+
+
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AR-6.1: a file is for one host: locks over a network cannot be relied upon."""
     mounts = tmp_path / "mounts"

@@ -173,7 +173,7 @@ TRACKERS = st.builds(
 def test_rows(tracker: Tracker, end: RestartEnd, instant: float) -> None:
     """AR-4.5: each record is the same after it was a row."""
     given_record = record(tracker=tracker, restart=Restart(instant, end, "x"), restarts=2, not_before=instant)
-    found = kept_of_row(row_of_record(given_record))
+    found = kept_of_row(row_of_record(given_record), 1e9)
     assert (found.tracker, found.restart, found.not_before) == (tracker, given_record.restart, instant)
 
 
@@ -208,14 +208,63 @@ def test_somebodys_file_is_left_alone(path: Path) -> None:
     assert path.read_text() == "notes\n" * 1000
 
 
-@pytest.mark.parametrize("row", ["UPDATE instance SET health = 'well'", "UPDATE instance SET newest = NULL"])
-def test_a_row_that_nobody_wrote_is_damage(path: Path, row: str) -> None:
-    """AR-4.5: what this program would not write is not believed: the file is put aside, and told."""
+WRONG = [
+    "health = 'well'",
+    "newest = NULL",
+    "word = 'nothing'",
+    *(f"{name} = {value}" for name in ("since", "first", "newest") for value in ("9e999", "-9e999", "'now'", "x'00'")),
+    *(f"restart_at = {value}, restart_end = 'done', restart_detail = ''" for value in ("9e999", "1001.0", "-1e12")),
+    "restart_at = 900.0, restart_end = 'done', restart_detail = x'ff'",
+    "restart_at = 900.0, restart_end = NULL, restart_detail = ''",
+    *(f"not_before = {value}" for value in ("9e999", "1e9", "'soon'")),
+    *(f"restarts = {value}" for value in ("9223372036854775807", "1.5", "'many'", "x'01'")),
+    *(f"opened = {value}" for value in ("2", "'yes'", "x'01'")),
+    *(
+        f"{name} = {value}"
+        for name in ("identity", "detail", "basis")
+        for value in ("x'ff'", "printf('%.*c', 2000, 'x')")
+    ),
+    *(f"name = {value}" for value in ("x'ff'", "''", "char(8238)", "char(10)")),
+]
+"""What this program would not write."""
+
+
+@pytest.mark.parametrize("row", WRONG)
+def test_a_row_that_nobody_wrote_is_dropped(path: Path, row: str) -> None:
+    """AR-4.5: what this program would not write is not believed: the row is dropped, and that is told with a count."""
+    stored(path, record(), record("web-2"))
+    change(path, f"UPDATE instance SET {row} WHERE name = 'web-2'")
+    lines: list[str] = []
+    store = TrackerStore(path, lines.append)
+    assert [each.key.name for each in store.adopt("two", THEN)] == ["web-1"]
+    (line,) = lines
+    assert "had 1 rows that this program would not write" in line
+    assert store.save("two", [record()], THEN)
+    assert list(kept(path)) == ["web-1"]
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET boot = 9e999",
+        "UPDATE meta SET wall = 'noon'",
+        "UPDATE meta SET boot_id = x'ff'",
+        "ALTER TABLE instance ADD COLUMN more",
+        "ALTER TABLE instance RENAME COLUMN basis TO base",
+    ],
+)
+def test_a_store_of_no_age_is_damage(path: Path, statement: str) -> None:
+    """AR-4.5: where all rows are in doubt the file is put aside, and told."""
     stored(path, record())
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute(row)
-        connection.commit()
+    change(path, statement)
     check_put_aside(path)
+
+
+def change(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
 
 
 def check_put_aside(path: Path) -> None:
@@ -304,6 +353,15 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(TrackerStoreError, match=r"cannot be used: .*; make its folder and files writable") as caught:
         TrackerStore(tmp_path / "file" / "trackers.sqlite3").adopt("one", THEN)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [record("web\ud800"), record(restarts=2**63)])
+def test_what_no_file_can_hold(path: Path, wrong: Record) -> None:
+    """AR-4.5: half a surrogate pair is told as any other fault of the store, and what stands in it stays."""
+    store = stored(path, record())
+    with pytest.raises(TrackerStoreError, match="cannot keep a name, a text or a number"):
+        store.save("one", [wrong], THEN)
+    assert list(kept(path)) == ["web-1"]
 
 
 KILLED = """

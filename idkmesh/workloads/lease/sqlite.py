@@ -41,6 +41,7 @@ from idkmesh.events.schema import marks
 from idkmesh.workloads.boot_clock import boot_id, boot_seconds
 from idkmesh.workloads.lease.ages import BootInstant, certain_age, of_another_boot
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
+from idkmesh.workloads.lease.sqlite_rows import granted_of_row, instant_of_row
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class SqliteLeaseStore:
             row = connection.execute(
                 "SELECT boot, seconds FROM claim WHERE name = ? AND instance = ?", (self._name, instance)
             ).fetchone()
-            age = None if row is None else certain_age(BootInstant(*row), now)
+            age = None if row is None else certain_age(instant_of_row(row), now)
             if row is not None and age is None:  # of no instant that can have been: a whole cooldown from now, not more
                 self._write_claim(connection, now, grant, instance)
                 return False
@@ -200,15 +201,14 @@ class SqliteLeaseStore:
         ).fetchone()
         if row is None:
             return None
-        holder, token, boot, seconds, ttl = row
-        granted = BootInstant(boot, seconds)
-        if of_another_boot(granted, now):  # its holder ended with its boot
+        grant, since, ttl = granted_of_row(row)
+        if of_another_boot(since, now):  # its holder ended with its boot
             return None
-        age = certain_age(granted, now)
+        age = certain_age(since, now)
         if age is None:  # the same as with claims: whoever holds it holds it for one ttl from now, and not for ever
             connection.execute("UPDATE lease SET seconds = ? WHERE name = ?", (now.seconds, self._name))
-            return Grant(holder, token)
-        return Grant(holder, token) if age < ttl else None
+            return grant
+        return grant if age < ttl else None
 
     def _write_claim(self, connection: Connection, now: BootInstant, grant: Grant, instance: str) -> None:
         connection.execute(
@@ -218,7 +218,7 @@ class SqliteLeaseStore:
 
     def _drop_old_claims(self, connection: Connection, now: BootInstant) -> None:
         rows = connection.execute("SELECT rowid, boot, seconds FROM claim").fetchall()
-        old = [(rowid,) for rowid, *stamp in rows if (certain_age(BootInstant(*stamp), now) or 0) > KEPT_SECONDS]
+        old = [(rowid,) for rowid, *stamp in rows if (certain_age(instant_of_row(stamp), now) or 0) > KEPT_SECONDS]
         connection.executemany("DELETE FROM claim WHERE rowid = ?", old)
 
     @contextlib.contextmanager
@@ -234,6 +234,12 @@ class SqliteLeaseStore:
                 _bring_up(connection, self._path)
                 yield connection, BootInstant(self._boot, self._clock())
                 connection.execute("COMMIT")
+            except UnicodeError:
+                roll_back(connection)
+                raise StoreError(f"a name that cannot be kept in the lease store {self._path}; give another") from None
+            except ValueError as error:
+                roll_back(connection)
+                raise StoreDamagedError(f"the lease store {self._path} is damaged: it has {error}") from None
             except BaseException:
                 roll_back(connection)
                 raise
