@@ -31,6 +31,9 @@ MODULES_REFUSED: Final = "idkmesh.modules.refused"
 SHOWN_KEYS: Final = 3
 """Of a selector, in a line: it may have sixteen long ones."""
 
+TOLD_ONE_BY_ONE: Final = 20
+"""Checks that say nothing for one reason since one pass: beyond this many they are one change with their number."""
+
 _HEALTH_TYPES: Final = {Health.HEALTHY: INSTANCE_HEALTHY, Health.UNHEALTHY: INSTANCE_UNHEALTHY}
 
 
@@ -46,6 +49,28 @@ def health_change(key: Key, change: HealthChange) -> Change | None:
 def check_trouble(what: str, key: Key, check: str, reason: str) -> Change:
     """Return the change of a check that says nothing: ``what`` is could_not_run or misdeclared."""
     return Change(what, str(key), {"module": key.module, "instance": key.name, "check": check, "reason": reason})
+
+
+def gathered(troubles: Sequence[Change]) -> list[Change]:
+    """Return the checks that say nothing since this pass, where many say nothing for one reason in one change.
+
+    A file of ten thousand instances that are not there would be twenty thousand lines and events otherwise.
+    """
+    groups: dict[tuple[str, object, object], list[Change]] = {}
+    for each in troubles:
+        groups.setdefault((each.what, each.facts["check"], each.facts["reason"]), []).append(each)
+    found: list[Change] = []
+    for (what, check, reason), alike in groups.items():
+        if len(alike) <= TOLD_ONE_BY_ONE:
+            found += alike
+            continue
+        modules = {each.facts["module"] for each in alike}
+        plural = "" if len(modules) == 1 else "s"
+        facts = {"instances": len(alike), "modules": len(modules), "check": check, "reason": reason}
+        if len(modules) == 1:
+            facts |= {"module": modules.pop()}
+        found.append(Change(what, f"{len(alike):,} instances of {facts['modules']:,} module{plural}", facts))
+    return found
 
 
 def driver_trouble(driver: str, reason: str) -> Change:

@@ -20,6 +20,7 @@ from idkmesh.workloads.changes import (
     MISDECLARED,
     check_trouble,
     driver_trouble,
+    gathered,
     health_change,
     selector_trouble,
 )
@@ -98,11 +99,14 @@ class Ledger:
         """
         changes = [*self._platform_changes(survey), *self._selector_changes(survey)]
         after: dict[Key, Record] = {}
+        troubles: list[Change] = []
+        moved: list[Change] = []
         for seen in survey.observations:
             module = self._modules[seen.key.module]
-            record, more = _observed(self.records.get(seen.key) or _new(seen.key, module, now), seen, now, fresh_from)
-            after[seen.key] = record
-            changes += more
+            before = self.records.get(seen.key) or _new(seen.key, module, now)
+            after[seen.key], found, change = _observed(before, seen, now, fresh_from)
+            troubles += found
+            moved += [] if change is None else [change]
         for module in self._modules.values():
             for key in (Key(module.name, name) for name in module.instances if module.driver in survey.silent):
                 after[key] = _unseen(self.records.get(key) or _new(key, module, now), now, fresh_from, silent=True)
@@ -113,7 +117,7 @@ class Ledger:
                 after[key] = _unseen(record, now, fresh_from, silent=silent)
         order = {name: number for number, name in enumerate(self._modules)}
         self.records = MappingProxyType(dict(sorted(after.items(), key=lambda item: order[item[0].module])))
-        return changes
+        return [*changes, *gathered(troubles), *moved]
 
     def _platform_changes(self, survey: Survey) -> list[Change]:
         """Note which platforms have answered, and return the changes of those that have ceased to."""
@@ -168,7 +172,10 @@ def _unseen(record: Record, now: float, fresh_from: float, *, silent: bool) -> R
     return replace(record, tracker=tracker, instance=instance, port=None, command=None, reason=reason)
 
 
-def _observed(record: Record, seen: Observation, now: float, fresh_from: float) -> tuple[Record, list[Change]]:
+def _observed(
+    record: Record, seen: Observation, now: float, fresh_from: float
+) -> tuple[Record, list[Change], Change | None]:
+    """Return the record after a pass, the checks that say nothing since it, and whether it became (un)healthy."""
     word, detail = combine(seen.port, seen.command)
     identity = seen.instance.identity if seen.instance.state is InstanceState.RUNNING else ""
     opened = seen.port is not None and seen.port.word is Word.PASSES
@@ -184,7 +191,7 @@ def _observed(record: Record, seen: Observation, now: float, fresh_from: float) 
         reason=seen.reason,
         troubles=troubles,
     )
-    return after, [*changes, *([told] if told is not None else [])]
+    return after, changes, told
 
 
 def _troubles(record: Record, seen: Observation) -> tuple[frozenset[tuple[str, str]], list[Change]]:

@@ -12,6 +12,7 @@ from idkmesh.health.findings import Rule
 from idkmesh.health.yaml_nodes import Mapping, Sequence
 from idkmesh.workloads.catalog import CATALOG
 from idkmesh.workloads.model import DEFAULT_INTERVAL_S, DEFAULT_TTL_S, OWNER_KEY
+from idkmesh.workloads.module_rules import MAX_IN_ALL
 
 if TYPE_CHECKING:
     from idkmesh.health.findings import Findings, Mark
@@ -25,6 +26,7 @@ class _Seen:
     names: dict[str, str] = field(default_factory=dict)
     instances: dict[str, str] = field(default_factory=dict)
     platform_is_told: bool = False
+    count: int = 0
 
 
 def judge_relations(values: dict[str, Any], root: Node, findings: Findings) -> None:
@@ -42,6 +44,7 @@ def judge_relations(values: dict[str, Any], root: Node, findings: Findings) -> N
             _judge_class(row, node, classes, findings)
             _judge_platform(row, node, seen, findings)
             _judge_instances(row, node, seen, findings)
+            _judge_count(row, node, seen, findings)
             _judge_selector(row, node, findings)
             _judge_port(row, node, findings)
     findings.path = []
@@ -132,6 +135,17 @@ def _judge_instances(row: dict[str, Any], node: Node, seen: _Seen, findings: Fin
         else:
             by = f" by module {row['name']}" if "name" in row else ""
             seen.instances[name] = by + _where(item.mark)
+
+
+def _judge_count(row: dict[str, Any], node: Node, seen: _Seen, findings: Findings) -> None:
+    """Refuse more instances than one supervisor is to look at, once: where they become too many."""
+    before = seen.count
+    key = "replicas" if row.get("driver") == "process" else "instances"
+    seen.count += (row.get("replicas") or 0) if key == "replicas" else len(row.get("instances") or ())
+    if before <= MAX_IN_ALL < seen.count:
+        what = f"with this module the file has {seen.count:,} instances and replicas, more than {MAX_IN_ALL:,}"
+        mend = "give some modules a file of their own, for a supervisor with another lease.name"
+        findings.add(_at(node, key).mark, Rule.RANGE, what, mend, (*findings.path, key))
 
 
 def _judge_selector(row: dict[str, Any], node: Node, findings: Findings) -> None:

@@ -53,6 +53,17 @@ def many(count: int) -> str:
     )
 
 
+def in_all(count: int) -> str:
+    """Return a file with so many instances, a thousand in each module but the last, whose list is marked."""
+    modules = [range(first, min(first + 1000, count)) for first in range(0, count, 1000)]
+    rows = [f"[{', '.join(f'a{number}' for number in each)}]" for each in modules]
+    rows[10:] = [f"@@{row}" for row in rows[10:]]
+    return HEAD + "".join(
+        f"  - {{name: web-{number}, kind: stateless, driver: lxd, instances: {row}, port: 80}}\n"
+        for number, row in enumerate(rows)
+    )
+
+
 def findings(text: str) -> tuple[DeclarationFinding, ...]:
     """Return what is wrong with a text, which is something."""
     with pytest.raises(DeclarationError) as caught:

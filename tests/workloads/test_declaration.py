@@ -29,7 +29,7 @@ from idkmesh.workloads.model import (
     Readiness,
     SupervisorSpec,
 )
-from idkmesh.workloads.module_rules import DECLARATION, MAX_CLASSES, MAX_INSTANCES, MAX_MODULES, SHELLS
+from idkmesh.workloads.module_rules import DECLARATION, MAX_CLASSES, MAX_IN_ALL, MAX_INSTANCES, MAX_MODULES, SHELLS
 from tests.health.matrices import marked
 from tests.workloads.declarations import (
     BASE,
@@ -37,6 +37,7 @@ from tests.workloads.declarations import (
     HEAD,
     ROW,
     findings,
+    in_all,
     many,
     with_command,
     with_part,
@@ -55,6 +56,11 @@ def module(text: str) -> DesiredModule:
 
 
 # --- what is right ---------------------------------------------------------------------------------------------------
+
+
+def test_as_many_as_there_may_be() -> None:
+    """AR-2.5: ten thousand instances over all modules are a declaration."""
+    assert sum(len(each.instances) for each in load_declaration(in_all(MAX_IN_ALL), "m.yaml").modules) == MAX_IN_ALL
 
 
 def test_the_example_is_what_it_says() -> None:
@@ -413,6 +419,22 @@ REFUSED: dict[str, RefusedRow] = {
         "web",
         "instances",
         "1,001 items",
+    ),
+    "too many instances in all": (
+        in_all(MAX_IN_ALL + 1),
+        Rule.RANGE,
+        "web-10",
+        "instances",
+        "has 10,001 instances and",
+    ),
+    "too many replicas in all": (
+        in_all(MAX_IN_ALL)
+        + "  - {name: local, kind: stateless, driver: process, replicas: @@64, process: {argv: [a]}, port: 80}\n"
+        + "  - {name: more, kind: stateless, driver: process, replicas: 64, process: {argv: [a]}, port: 80}\n",
+        Rule.RANGE,
+        "local",
+        "replicas",
+        "has 10,064 instances and replicas, more than 10,000; give some modules a file of their own",
     ),
     "neither instances nor selector": (
         with_row(instances="").replace("name: web", "@@name: web"),

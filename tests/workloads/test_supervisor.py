@@ -1002,6 +1002,33 @@ def test_an_adoption_that_came_about_late(tmp_path: Path, monkeypatch: pytest.Mo
     assert game.health() == "unhealthy"
 
 
+def test_many_that_say_nothing_are_one_line(tmp_path: Path) -> None:
+    """AR-7.3: beyond twenty for one reason in one pass they are one event and one line, with their number, once."""
+    names = tuple(f"web-{number}" for number in range(990))
+    game = Game(tmp_path, declaration(module(instances=names), module("api", instances=tuple("abcdefghij"))))
+    for each in game.platform.instances_of.values():
+        each.state = InstanceState.GONE
+    game.play(30.0)
+    assert game.whats() == ["check.could_not_run"]
+    (change,) = game.told
+    assert change.subject == "1,000 instances of 2 modules"
+    facts = {"instances": 1000, "modules": 2, "check": "instance", "reason": "the instance is not there"}
+    assert change.facts == facts
+    ((_, line),) = game.lines
+    assert line.startswith("instance of 1,000 instances of 2 modules says nothing: the instance is not there; ")
+
+
+def test_a_few_that_say_nothing_are_told_by_name(tmp_path: Path) -> None:
+    """AR-1.2, AR-7.3: up to twenty each has its own event; of one module the event that gathers more names it."""
+    for count, told in ((20, 20), (21, 1)):
+        folder = tmp_path / str(count)
+        game = Game(folder, declaration(module(instances=tuple(f"web-{number}" for number in range(count)))))
+        game.platform.all_run(LEFT)
+        game.make_pass()
+        assert game.whats() == ["check.misdeclared"] * told
+        assert {change.facts["module"] for change in game.told} == {"web"}
+
+
 def test_drivers_are_released_when_a_reload_is_taken(tmp_path: Path) -> None:
     """AR-7.6: those that no pass uses any more, also one that no pass ever used, and each of them once."""
     released: list[Driver] = []
