@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from idkmesh.workloads.calls import Call, Ended
-from idkmesh.workloads.changes import RESTART_FAILED, RESTART_REQUESTED, RESTARTED, restart_change
+from idkmesh.workloads.changes import RESTART_FAILED, RESTART_REQUESTED, RESTARTED, fit, restart_change
 from idkmesh.workloads.checks import shown
 from idkmesh.workloads.decision import Due
 from idkmesh.workloads.drivers.driver import NOT_OURS, DriverError
@@ -246,7 +246,7 @@ class Restarter:
     def _recorded(self, change: Change) -> bool:
         self._voice.say(change)
         try:
-            return self._record(change)
+            return self._record(fit(change))
         except Exception as error:  # noqa: BLE001  who records has a fault: nothing is restarted
             self._voice.line(f"who records restarts has a fault: {type(error).__name__}", logging.ERROR)
             return False

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.events.envelope import MAX_ATTRIBUTE_CHARACTERS
 from idkmesh.health.changes import Change
+from idkmesh.workloads.checks import printable
 from idkmesh.workloads.model import OWNER_KEY
 from idkmesh.workloads.record import basis_of
 from idkmesh.workloads.tracker import Health
@@ -71,6 +74,16 @@ def gathered(troubles: Sequence[Change]) -> list[Change]:
             facts |= {"module": modules.pop()}
         found.append(Change(what, f"{len(alike):,} instances of {facts['modules']:,} module{plural}", facts))
     return found
+
+
+def fit(change: Change) -> Change:
+    """Return the change with a subject that an event may have: what is not printable in it is a question mark (EV-1.5).
+
+    A name that somebody else has given is no reason to lose what is told of it.
+    """
+    if change.subject is None:
+        return change
+    return replace(change, subject=printable(change.subject)[:MAX_ATTRIBUTE_CHARACTERS] or "?")
 
 
 def driver_trouble(driver: str, reason: str) -> Change:

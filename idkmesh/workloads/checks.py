@@ -34,7 +34,12 @@ def nothing(reason: str, seconds: float = 0.0) -> Probe:
 
 def shown(text: str) -> str:
     """Return a reason as one printable line of bounded length."""
-    return "".join(each if each.isprintable() else "?" for each in text[:MAX_REASON_CHARACTERS])
+    return printable(text[:MAX_REASON_CHARACTERS])
+
+
+def printable(text: str) -> str:
+    """Return a text with a question mark for what no terminal shows: controls, turns of direction, half a pair."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
 
 
 def probe_of_run(run: Run) -> Probe:

@@ -95,7 +95,7 @@ def lease_store_of(spec: LeaseSpec, place: Path) -> LeaseStore:
 
         path = place / LEASE_FILE if spec.path is None else Path(spec.path)
         file = SqliteLeaseStore(path, spec.name, make_folder=spec.path is None)
-        return InTimeLeaseStore(file, str(path))
+        return InTimeLeaseStore(file)
     except (LeaseStoreError, ValueError) as error:
         raise SupervisionError(str(error)) from None
 

@@ -32,7 +32,7 @@ from idkmesh.workloads.parts import (
 )
 from idkmesh.workloads.reading import WorkloadReading
 from idkmesh.workloads.supervisor import Supervisor
-from idkmesh.workloads.voice import Voice
+from idkmesh.workloads.voice import Voice, printing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,7 +83,7 @@ class WorkloadService:
         watch: Callable[[], Beat] | None = None,
     ) -> None:
         self._declaration = what.declaration
-        self._log = log
+        self._log = log = printing(log)
         self._voice = Voice(changed, log)
         self._watch = watch
         self._beat: Beat | None = None

@@ -22,6 +22,7 @@ from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.process import ProcessDriver
 from idkmesh.workloads.drivers.process_crew import next_delay
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS, is_ours, started_at
+from idkmesh.workloads.drivers.process_run import FREE_BYTES, PIECE_BYTES, HeldOutput
 from idkmesh.workloads.model import DEFAULT_PROBE_UID, InstanceState, Run, RunEnd, Word
 from idkmesh.workloads.port_check import check_port
 from tests.health.probe_support import descriptors
@@ -148,6 +149,36 @@ def test_much_output(driver: ProcessDriver) -> None:
     script = "head -c 30000000 /dev/urandom; head -c 1000000 /dev/zero >&2; exit 0"
     assert run(driver, "sh", "-c", script, seconds=15).code == 0
     assert run(driver, "sh", "-c", "exec >&- 2>&-; sleep 0.2; exit 3").code == 3
+
+
+@pytest.mark.parametrize("size", [65_536, 16])
+def test_a_flood_is_taken_slowly(size: int) -> None:
+    """EXEC-08, AR-8.5: beyond 1 MiB at most 32 MiB a second are taken, in large pieces and small."""
+    reading, writing = os.pipe()
+    with subprocess.Popen(["dd", "if=/dev/zero", f"bs={size}"], stdout=writing, stderr=subprocess.DEVNULL) as process:
+        os.close(writing)
+        output = HeldOutput(reading)
+        began = time.monotonic()
+        assert not output.ends_within(0.5)
+        written = int(Path(f"/proc/{process.pid}/io").read_text().partition("wchar: ")[2].split()[0])
+        seconds = time.monotonic() - began
+        process.kill()
+        output.close()
+    assert written <= FREE_BYTES + seconds * 32 * 1024**2 + 4 * PIECE_BYTES
+
+
+@pytest.mark.parametrize("path", ["/\u202eabc\u2028x", "/\x1b[31m", "/a\nb"])
+def test_a_place_that_cannot_be_entered(path: str) -> None:
+    """AR-8.5: what is told of a working directory is one printable line, whatever it is called."""
+    lines: list[str] = []
+    made = ProcessDriver(log=lambda line, level: lines.append(line))
+    try:
+        made.instances([module(cwd=path)])
+    finally:
+        made.close()
+    (line,) = lines
+    assert line.isprintable()
+    assert "its working directory /?" in line or "its working directory /a?b" in line
 
 
 def test_left_behind_in_the_group(driver: ProcessDriver, tmp_path: Path) -> None:

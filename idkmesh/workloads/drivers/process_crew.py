@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.child_process import SpawnError, environment, spawn
 from idkmesh.workloads.boot_clock import boot_seconds
+from idkmesh.workloads.checks import shown
 from idkmesh.workloads.drivers import process_guard
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS, started_at
@@ -214,7 +215,7 @@ class Crew:
             environ = environment(os.environ.copy()) | dict(program.variables)
             child = spawn(program.argv, environ, cwd=program.cwd, stdout=_STDERR, stderr=_STDERR)
         except SpawnError as error:
-            replica.fault = str(error)
+            replica.fault = shown(str(error))
             replica.delay = next_delay(replica.delay, 0)
             replica.due = now + replica.delay
             self._log(f"process: {name} cannot be started: {replica.fault}; a new try in {replica.delay:.0f} s", 40)

@@ -23,13 +23,22 @@ T = TypeVar("T")
 class InTimeLeaseStore:
     """The :class:`~idkmesh.workloads.lease.store.LeaseStore` ``store``, each call of it within ``seconds``.
 
-    ``place`` is how errors call it. Any thread may call any method.
+    Any thread may call any method.
     """
 
-    def __init__(self, store: LeaseStore, place: str, seconds: float = CALL_SECONDS) -> None:
+    def __init__(self, store: LeaseStore, seconds: float = CALL_SECONDS) -> None:
         self._store = store
-        self._place = place
         self._calls = InTime("lease-store", seconds)
+
+    @property
+    def name(self) -> str:
+        """That of the store (see :class:`LeaseStore`)."""
+        return self._store.name
+
+    @property
+    def place(self) -> str:
+        """That of the store (see :class:`LeaseStore`)."""
+        return self._store.place
 
     @property
     def claim_slack(self) -> float:
@@ -65,5 +74,5 @@ class InTimeLeaseStore:
             return self._calls.call(function)
         except LateError as error:
             raise LeaseStoreError(
-                f"the lease store {self._place} does not answer: {error}; look at its disk or file system"
+                f"the lease store {self.place} does not answer: {error}; look at its disk or file system"
             ) from None
