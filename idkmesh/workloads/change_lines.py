@@ -16,6 +16,7 @@ from idkmesh.workloads.changes import (
     RESTART_FAILED,
     RESTART_REQUESTED,
     RESTARTED,
+    SELECTOR,
     platform_reason,
 )
 from idkmesh.workloads.tracker import Health
@@ -50,7 +51,7 @@ def _could_not_run(change: Change) -> tuple[str, int]:
     facts = change.facts
     if "driver" in facts:
         line = platform_reason(facts["driver"], facts["reason"])
-    elif "instance" not in facts:
+    elif facts["check"] == SELECTOR:
         return f"module {change.subject}: {facts['reason']}; this is told once until one is there", logging.WARNING
     else:
         line = f"{facts['check']} of {change.subject} says nothing: {facts['reason']}"

@@ -31,6 +31,9 @@ LEASE_LOST: Final = "idkmesh.lease.lost"
 MODULES_RELOADED: Final = "idkmesh.modules.reloaded"
 MODULES_REFUSED: Final = "idkmesh.modules.refused"
 
+SELECTOR: Final = "selector"
+"""What matched nothing, where a check would stand."""
+
 SHOWN_KEYS: Final = 3
 """Of a selector, in a line: it may have sixteen long ones."""
 
@@ -101,7 +104,7 @@ def unmatched_reason(module: DesiredModule) -> str:
 
 def selector_trouble(module: DesiredModule) -> Change:
     """Return the change of a module whose selector matches no instance."""
-    facts = {"module": module.name, "check": "selector", "reason": unmatched_reason(module)}
+    facts = {"module": module.name, "check": SELECTOR, "reason": unmatched_reason(module)}
     return Change(COULD_NOT_RUN, module.name, facts)
 
 

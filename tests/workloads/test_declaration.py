@@ -429,8 +429,10 @@ REFUSED: dict[str, RefusedRow] = {
     ),
     "too many replicas in all": (
         in_all(MAX_IN_ALL)
-        + "  - {name: local, kind: stateless, driver: process, replicas: @@64, process: {argv: [a]}, port: 80}\n"
-        + "  - {name: more, kind: stateless, driver: process, replicas: 64, process: {argv: [a]}, port: 80}\n",
+        + "  - {name: local, kind: stateless, driver: process, replicas: @@64, process: {argv: [a]},"
+        + " readiness: {command: [a]}}\n"
+        + "  - {name: more, kind: stateless, driver: process, replicas: 64, process: {argv: [a]},"
+        + " readiness: {command: [a]}}\n",
         Rule.RANGE,
         "local",
         "replicas",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+import yaml
 from referencing import Registry, Resource
 
 from idkmesh import console
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 BROKEN = BASE.replace("port: 80", "port: 0") + "supervisor: {interval_s: 0}\n"
 
 
-COUNTED = "3 named instances, 1 selector, 2 processes, 4 commands, 2 classes"
+COUNTED = "3 named instances, 1 selector, 1 process, 4 commands, 2 classes"
 
 
 def check(document: Any) -> None:
@@ -36,12 +38,13 @@ def test_a_right_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["modules", "check", str(EXAMPLE)]) == 0
     out, errors = capsys.readouterr()
     assert errors == ""
+    asked = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))["modules"][3]["readiness"]["command"]
     assert [" ".join(line.split()) for line in out.splitlines()] == [
         "NAME KIND DRIVER INSTANCES PORT CLASS LIMIT COMMAND",
         "web stateless lxd 2 8080 - 3 s /usr/local/bin/check --fast",
         "db stateful lxd 1 - postgres 5 s /usr/bin/pg_isready -q",
         "cache singleton lxd selected 6380 redis 5 s redis-cli -e -p 6380 ping",
-        "worker stateless process 2 - - 5 s /usr/bin/test -f ready",
+        f"docs stateless process 1 8089 - 5 s {shlex.join(asked)}",
         f"{EXAMPLE}: ok, 4 modules (2 stateless, 1 stateful, 1 singleton), {COUNTED}",
     ]
 
@@ -56,11 +59,11 @@ def test_a_right_file_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "modules": 4,
         "instances": 3,
         "selectors": 1,
-        "processes": 2,
+        "processes": 1,
         "commands": 4,
         "classes": 2,
     }
-    assert [module["name"] for module in document["modules"]] == ["web", "db", "cache", "worker"]
+    assert [module["name"] for module in document["modules"]] == ["web", "db", "cache", "docs"]
     assert document["modules"][1]["readiness"] == {"command": ["/usr/bin/pg_isready", "-q"], "timeoutSecs": 5}
 
 

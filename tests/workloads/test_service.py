@@ -261,7 +261,7 @@ def test_a_reload_before_the_one_before_was_taken(supervise: Callable[..., Super
     running.service.reload(declared())
     running.service.reload(slow.declaration)
     slow.end()
-    assert waited(lambda: running.whats().count("idkmesh.modules.reloaded") == 1 and len(running.pids()) == 1)
+    assert waited(lambda: running.whats().count("idkmesh.modules.reloaded") == 2 and len(running.pids()) == 1)
     assert slow.started() == running.pids()
 
 
