@@ -31,8 +31,8 @@ from idkmesh.events.place import (
     make_folders,
     refuse_other_kinds_beside,
 )
+from idkmesh.in_time import InTime, LateError
 from idkmesh.workloads.ages import Stamp, aged
-from idkmesh.workloads.in_time import InTime, LateError
 from idkmesh.workloads.tracker_rows import COLUMNS, kept_of_row, row_of_record, stamp_of_row
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class TrackerStore:
     ) -> None:
         with _told(path):
             self.path = absolute(path, TRACKER_STORE)
-        self._calls = InTime("tracker-store", call_seconds)
+        self._calls = InTime("tracker-store")
+        self._seconds = call_seconds
         self._note = note
 
     def adopt(self, owner: str, now: Stamp) -> list[Kept]:
@@ -117,7 +118,7 @@ class TrackerStore:
     def _mended(self, now: Stamp, act: Callable[[sqlite3.Connection], T]) -> T:
         """Do it in time, and where the file is damaged once more with a new one."""
         with _told(self.path):
-            return self._calls.call(lambda: self._tried(now, act))
+            return self._calls.call(lambda: self._tried(now, act), self._seconds)
 
     def _tried(self, now: Stamp, act: Callable[[sqlite3.Connection], T]) -> T:
         with _told(self.path):

@@ -200,7 +200,7 @@ def test_an_escaped_grandchild_is_not_waited_for(word: str, children: Callable[.
     """HL-4.8, EXEC-02: one that has left the group keeps nobody, not even with the standard streams in its hands."""
     escaping = "import os, sys, time; os.fork() or (os.setsid(), time.sleep(3600)); time.sleep(float(sys.argv[1]))"
     assert said(python(escaping, "0")) == (OK, "exit 0")
-    assert said(python(escaping, "3600"), 1) == (FAILED, "timeout")
+    assert said(python(escaping, "3600"), 3) == (FAILED, "timeout")  # a busy machine takes a second to start it
     assert settled(lambda: len(processes(word)) == 2 and children() == [])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from idkmesh.workloads.in_time import InTime, LateError
+from idkmesh.in_time import InTime, LateError
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import LeaseStoreError
 
@@ -28,7 +28,8 @@ class InTimeLeaseStore:
 
     def __init__(self, store: LeaseStore, seconds: float = CALL_SECONDS) -> None:
         self._store = store
-        self._calls = InTime("lease-store", seconds)
+        self._calls = InTime("lease-store")
+        self._seconds = seconds
 
     @property
     def name(self) -> str:
@@ -71,7 +72,7 @@ class InTimeLeaseStore:
 
     def _call(self, function: Callable[[], T]) -> T:
         try:
-            return self._calls.call(function)
+            return self._calls.call(function, self._seconds)
         except LateError as error:
             raise LeaseStoreError(
                 f"the lease store {self.place} does not answer: {error}; look at its disk or file system"

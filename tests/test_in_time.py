@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from idkmesh.workloads.in_time import InTime, LateError
+from idkmesh.in_time import InTime, LateError, NoThreadError, StillOutError
 from tests.workloads.process_support import waited
 
 if TYPE_CHECKING:
@@ -26,29 +26,29 @@ def opened() -> Iterator[threading.Event]:
 
 def test_what_comes_of_a_call() -> None:
     """AR-6.2: in time it is the function's own value, or its own error."""
-    calls = InTime("store", PATIENCE)
+    calls = InTime("store")
 
     def fail() -> None:
         raise KeyError("k")
 
-    assert calls.call(lambda: 7) == 7
+    assert calls.call(lambda: 7, PATIENCE) == 7
     with pytest.raises(KeyError, match="k"):
-        calls.call(fail)
-    assert calls.call(lambda: 8) == 8
+        calls.call(fail, PATIENCE)
+    assert calls.call(lambda: 8, PATIENCE) == 8
 
 
 def test_one_that_hangs(opened: threading.Event) -> None:
     """AR-6.2, AR-6.3: its caller is free; nothing is begun while it is out, and all is well when it has come back."""
-    calls = InTime("store-that-hangs", 0.05)
+    calls = InTime("store-that-hangs")
     begun: list[int] = []
     with pytest.raises(LateError, match=r"within 0\.05 s"):
-        calls.call(lambda: opened.wait(PATIENCE))
-    with pytest.raises(LateError, match="an earlier call"):
-        calls.call(lambda: begun.append(1))
+        calls.call(lambda: opened.wait(PATIENCE), 0.05)
+    with pytest.raises(StillOutError, match="an earlier call"):
+        calls.call(lambda: begun.append(1), 0.05)
     assert begun == []
     opened.set()
     assert waited(lambda: not any(thread.name == "store-that-hangs" for thread in threading.enumerate()))
-    assert calls.call(lambda: True)
+    assert calls.call(lambda: True, PATIENCE)
 
 
 def test_a_machine_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,5 +58,5 @@ def test_a_machine_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(LateError, match="out of threads"):
-        InTime("store", PATIENCE).call(lambda: 9)
+    with pytest.raises(NoThreadError, match="out of threads"):
+        InTime("store").call(lambda: 9, PATIENCE)

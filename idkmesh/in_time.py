@@ -1,4 +1,4 @@
-"""Calls of a store that may hang in the system, where nothing can interrupt them: a file on a disk that stalls.
+"""Calls that nothing can interrupt: a resolver, a file on a disk that stalls, somebody's Python code.
 
 Laws of this module:
 
@@ -20,37 +20,53 @@ T = TypeVar("T")
 
 
 class LateError(Exception):
-    """A call has not come back in its time, or was not begun: an earlier one is out, or the machine is full."""
+    """A call has not come back in its time. Its subclasses say that it was not begun."""
+
+
+class StillOutError(LateError):
+    """An earlier call has not come back."""
+
+
+class NoThreadError(LateError):
+    """The machine is out of threads."""
 
 
 class InTime:
-    """Calls that have ``seconds`` each. ``name`` is the name of their threads. Any thread may call :meth:`call`."""
+    """Calls with a time each. ``name`` is the name of their threads. Any thread may call any method."""
 
-    def __init__(self, name: str, seconds: float) -> None:
+    __slots__ = ("_late", "_name")
+
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._seconds = seconds
         self._late: list[threading.Thread] = []
 
-    def call(self, function: Callable[[], T]) -> T:
+    @property
+    def out(self) -> bool:
+        """Whether a late call has not come back yet."""
+        return any(thread.is_alive() for thread in self._late)
+
+    def call(self, function: Callable[[], T], seconds: float) -> T:
         """Return what ``function`` returns, or raise what it raises, or :class:`LateError`."""
         self._late = [thread for thread in self._late if thread.is_alive()]
         if self._late:
-            raise LateError("an earlier call has not come back")
+            raise StillOutError("an earlier call has not come back")
         call = _Call(function)
         thread = threading.Thread(target=call, name=self._name, daemon=True)
         try:
             thread.start()
         except RuntimeError:  # that is how Python says it
-            raise LateError("the machine is out of threads") from None
-        thread.join(self._seconds)
+            raise NoThreadError("the machine is out of threads") from None
+        thread.join(seconds)
         if thread.is_alive():
             self._late.append(thread)
-            raise LateError(f"it has not come back within {self._seconds:g} s")
+            raise LateError(f"it has not come back within {seconds:g} s")
         return call.result()
 
 
 class _Call(Generic[T]):
-    """One call and what came of it."""
+    """One call and what came of it: a value, or the error that it raised."""
+
+    __slots__ = ("_error", "_function", "_values")
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -60,11 +76,11 @@ class _Call(Generic[T]):
     def __call__(self) -> None:
         try:
             self._values.append(self._function())
-        except BaseException as error:  # noqa: BLE001  its answer, not the thread's end
+        except BaseException as error:  # noqa: BLE001  sys.exit() of a callable is its answer, not the thread's end
             self._error = error
 
     def result(self) -> T:
-        """Return or raise it, once. An error is let go: its traceback leads back here."""
+        """Return or raise it, once. An error is let go: its traceback leads back here, and would keep all of it."""
         error, self._error = self._error, None
         try:
             if error is not None:
