@@ -119,7 +119,7 @@ class Sampling:
         finally:
             self._looks.stop()
             thread.join(JOIN_SECONDS)
-            if thread.is_alive():
+            if thread.is_alive() or self._looks.left_behind:
                 self._log.write("the node's command cannot be ended: it is left behind", logging.WARNING)
 
     def close(self) -> None:

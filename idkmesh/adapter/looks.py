@@ -69,6 +69,11 @@ class Looks:
         finally:
             self._abandon()
 
+    @property
+    def left_behind(self) -> bool:
+        """Whether :meth:`run` has ended without its child: the system did not end it in time."""
+        return self._child is not None
+
     def close(self) -> None:
         """Close what wakes it. After :meth:`run`, and when nobody calls :meth:`stop` any more."""
         self._wake_up.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +13,11 @@ import pytest
 from idkmesh.adapter.log import PromptLog
 from idkmesh.adapter.looks import Looks
 from idkmesh.adapter.server import AdapterServer
+from idkmesh.child_process import Child
 from idkmesh.console import CommandError
 from idkmesh.readiness_adapter_command import Request, Sampling, listen_address, serve
 from tests.adapter.observations import NODE_ID
-from tests.adapter.support import client_file
+from tests.adapter.support import PATIENCE, NodeCommand, client_file
 from tests.functional.support import until
 
 if TYPE_CHECKING:
@@ -89,10 +92,35 @@ def test_no_thread_to_be_had(request_of: Request, monkeypatch: pytest.MonkeyPatc
         serve(request_of)
 
 
+LEFT_BEHIND = "the node's command cannot be ended: it is left behind\n"
+
+
 def test_a_child_that_is_left_behind(
+    tmp_path: Path, request_of: Request, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """RA-9.2: a child that is killed in vain, as another user's is, is left behind, and a line says so."""
+    node = NodeCommand(tmp_path)
+    node.do("hang")
+    signalled: list[Child] = []
+    monkeypatch.setattr(Child, "signal_group", lambda child, _: signalled.append(child))
+    monkeypatch.setattr("idkmesh.adapter.looks.LAST_SECONDS", 0.1)
+    log = PromptLog(2)
+    sampling = Sampling(replace(request_of, argv=node.argv), node.argv, log)
+    with AdapterServer(("127.0.0.1", 0), sampling.verdict, log) as server, sampling.running(server):
+        until(node.lost, "the child", PATIENCE)
+        server.request_drain(signal.SIGTERM)
+        server.serve_forever()
+    sampling.close()
+    assert capfd.readouterr().err.endswith(LEFT_BEHIND)
+    os.killpg(signalled[0].pid, signal.SIGKILL)
+    assert signalled[0].wait(PATIENCE)
+    signalled[0].end()
+
+
+def test_a_thread_that_is_left_behind(
     request_of: Request, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """RA-9.2: where the system does not end a child, the end does not wait for it, and says so."""
+    """RA-9.2: where the looking itself hangs, the end does not wait for it, and says so."""
     held = threading.Event()
     monkeypatch.setattr(Looks, "run", lambda _: held.wait(30))
     monkeypatch.setattr("idkmesh.readiness_adapter_command.JOIN_SECONDS", 0.1)
@@ -105,4 +133,4 @@ def test_a_child_that_is_left_behind(
     held.set()
     until(lambda: not any(thread.name == "sampling" for thread in threading.enumerate()))
     sampling.close()
-    assert capfd.readouterr().err == "the node's command cannot be ended: it is left behind\n"
+    assert capfd.readouterr().err == LEFT_BEHIND
