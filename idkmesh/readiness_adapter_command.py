@@ -52,8 +52,10 @@ def check(request: Request) -> int:
     argv = _checked(request, must_exist=True)
     sampler = Sampler(request.node_id, _meanings(request))
     looks = Looks(argv, sampler, lambda _: None)
-    with contextlib.closing(looks), _raising_signals():
+    with contextlib.closing(looks), _stopped_by_signals(looks) as signals:
         looks.run(1)
+    if signals:
+        raise SystemExit(128 + signals[0])
     if sampler.not_begun is not None:
         raise CommandError(
             f"could not tell: the node's command could not be started: {sampler.not_begun}", EXIT_UNKNOWN
@@ -189,15 +191,20 @@ def _meanings(request: Request) -> dict[int, str]:
 
 
 @contextlib.contextmanager
-def _raising_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGINT end a look in order: a child must not outlive this program."""
+def _stopped_by_signals(looks: Looks) -> Iterator[list[int]]:
+    """Let SIGTERM and SIGINT end a look in order, and give those that came.
 
-    def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+    Not by an exception: one that is raised between the start of a child and the note of it would lose the child.
+    """
+    came: list[int] = []
 
-    previous = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    def stop(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        looks.stop()
+
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield came
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -6,16 +6,16 @@ import os
 import signal
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from idkmesh.adapter.log import PromptLog
 from idkmesh.adapter.looks import Looks
 from idkmesh.adapter.server import AdapterServer
-from idkmesh.child_process import Child
+from idkmesh.child_process import Child, spawn
 from idkmesh.console import CommandError
-from idkmesh.readiness_adapter_command import Request, Sampling, listen_address, serve
+from idkmesh.readiness_adapter_command import Request, Sampling, check, listen_address, serve
 from tests.adapter.observations import NODE_ID
 from tests.adapter.support import PATIENCE, NodeCommand, client_file
 from tests.functional.support import until
@@ -90,6 +90,26 @@ def test_no_thread_to_be_had(request_of: Request, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(CommandError, match="the system starts no more threads"):
         serve(request_of)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_check_that_is_interrupted_while_it_starts_its_child(
+    number: signal.Signals, request_of: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RA-9.3: a signal ends its child too that comes before anybody has taken note of it."""
+    children: list[Child] = []
+
+    def interrupted(*arguments: Any, **options: Any) -> Child:
+        children.append(spawn(*arguments, **options))
+        signal.raise_signal(number)
+        return children[0]
+
+    monkeypatch.setattr("idkmesh.adapter.looks.spawn", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        check(replace(request_of, argv=("sleep", "60")))
+    assert ended.value.code == 128 + number
+    with pytest.raises(ChildProcessError):
+        os.waitpid(children[0].pid, os.WNOHANG)
 
 
 LEFT_BEHIND = "the node's command cannot be ended: it is left behind\n"
