@@ -134,9 +134,12 @@ def ask(client: Client, timeout: float = TIMEOUT_SECONDS) -> bytes:
     Raises :class:`NodeGetError` (RA-6.2, RA-6.3).
     """
     deadline = time.monotonic() + timeout
-    sock = _socket.socket(client.family, _socket.SOCK_STREAM)
     try:
-        status, body = _exchange(sock, client, deadline)
+        sock = _socket.socket(client.family, _socket.SOCK_STREAM)
+        try:
+            status, body = _exchange(sock, client, deadline)
+        finally:
+            sock.close()
     except TimeoutError:
         raise NodeGetError(f"no answer from {client.address} within {timeout:g} s", EXIT_NO) from None
     except ConnectionRefusedError:
@@ -145,8 +148,6 @@ def ask(client: Client, timeout: float = TIMEOUT_SECONDS) -> bytes:
         raise NodeGetError(f"no answer from {client.address}: {error.strerror}", EXIT_NO) from None
     except OSError as error:
         raise NodeGetError(f"could not tell: {client.address}: {error.strerror}", EXIT_UNKNOWN) from None
-    finally:
-        sock.close()
     if status == 401:  # noqa: PLR2004  RFC 9110 §15.5.2
         line = f"could not tell: {client.address} refuses the token; take the client file of its present start"
         raise NodeGetError(line, EXIT_UNKNOWN)

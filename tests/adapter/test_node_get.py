@@ -254,6 +254,13 @@ def test_nobody_listens() -> None:
     assert failing(client) == (1, "nobody listens on HERE")
 
 
+def test_no_socket_to_be_had() -> None:
+    """RA-6.2: a system without IPv6, or a sandbox, says nothing of the node: one line, and the code for it."""
+    client = Client("[::1]:1", TOKEN)
+    client.family = 12_345
+    assert failing(client) == (3, "could not tell: HERE: Address family not supported by protocol")
+
+
 @pytest.mark.parametrize("parts", [(), (http(DATA)[:-1],), (b"HTTP/1.0 200 OK\r\n",)])
 def test_who_does_not_answer_in_time(parts: tuple[bytes, ...]) -> None:
     """RA-6.1, RA-6.2: the time is that of the whole question, whatever has come until then."""
