@@ -173,13 +173,12 @@ def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
         wanted = "1 to 128 of A-Z a-z 0-9 . _ : ~ - that begin with a letter or digit"
         raise CommandError(f"--node-id: {request.node_id!r} is refused, it must be {wanted}", EXIT_USAGE)
     file = request.client_file
-    # A node that has not started has not written it yet.
-    if must_exist or "\0" in file or os.path.lexists(file):
-        try:
-            node_get.read_client_file(file)
-        except node_get.NodeGetError as error:
+    try:
+        node_get.read_client_file(file)
+    except node_get.NodeGetError as error:
+        # A node that has not started has not written it yet. By the one look: a node may write it, or remove it, now.
+        if must_exist or not isinstance(error, node_get.NoClientFileError):
             raise CommandError(str(error), EXIT_USAGE) from None
-    else:
         console.complain(f"idkmesh: the client file {file} is not there yet: every answer is no until it is")
     own = (sys.executable, "-I", "-S", node_get.__file__, "--client-file", os.path.abspath(file))  # noqa: PTH100  it is a symbolic link that a mounted secret changes
     return request.argv or own

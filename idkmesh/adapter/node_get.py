@@ -49,6 +49,10 @@ class NodeGetError(Exception):
         self.code = code
 
 
+class NoClientFileError(NodeGetError):
+    """There is no client file, which may be so for a while: a node writes it once it listens (RA-4.3)."""
+
+
 class Client:
     """What a client file says. ``place`` is the address as the socket takes it."""
 
@@ -86,7 +90,8 @@ def read_client_file(path: str) -> Client:
             os.close(descriptor)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or "it is no name of a file"
-        raise NodeGetError(f"cannot read the client file {path}: {reason}", EXIT_USAGE) from None
+        kind = NoClientFileError if isinstance(error, FileNotFoundError) else NodeGetError
+        raise kind(f"cannot read the client file {path}: {reason}", EXIT_USAGE) from None
     try:
         return _client_of(data)
     except ValueError as error:

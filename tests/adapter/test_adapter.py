@@ -275,9 +275,12 @@ def test_an_id_that_is_none(node_id: str, tmp_path: Path) -> None:
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_client_file_that_is_not_there_yet(tmp_path: Path) -> None:
+@pytest.mark.parametrize("link", [False, True])
+def test_a_client_file_that_is_not_there_yet(link: bool, tmp_path: Path) -> None:
     """RA-7.1: a node that has not started has not written it: the adapter waits for it; a check does not."""
     file = tmp_path / "later.json"
+    if link:  # as secrets are mounted: it leads nowhere before its volume is there
+        file.symlink_to("nowhere")
     ended = run(*command(file, "--check"))
     assert ended.returncode == 2
     with adapter(file, tmp_path / "log") as here:
