@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +16,11 @@ from idkmesh.adapter.sampling import Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
 from idkmesh.child_process import Child
 from tests.adapter.observations import NODE_ID
-from tests.adapter.support import NodeCommand, alive
+from tests.adapter.support import PATIENCE, NodeCommand, alive
 from tests.functional.support import open_descriptors, until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 
@@ -84,6 +85,36 @@ def test_a_child_that_hangs(node: NodeCommand) -> None:
     until(lambda: not alive(grandchild), "the grandchild's end")
     with pytest.raises(ChildProcessError):
         os.waitpid(run, os.WNOHANG)
+
+
+def late(monkeypatch: pytest.MonkeyPatch, since: Callable[[], bool]) -> None:
+    """Let the clock of the looks be 4 s ahead once something is so, as it is for a program that was stopped then."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + (4.0 if since() else 0.0))
+    monkeypatch.setattr("idkmesh.adapter.looks.time", clock)
+
+
+def test_what_has_come_while_the_adapter_was_stopped(node: NodeCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RA-7.2, RA-3.3: a child that has ended well meanwhile is late all the same, and its document no observation."""
+    poll = Looks._poll
+
+    def poll_after_its_end(looks: Looks, seconds: float | None) -> set[int | None]:
+        until(lambda: bool(node.runs()) and not alive(node.runs()[0][0]), "the child's end", PATIENCE)
+        return poll(looks, seconds)
+
+    monkeypatch.setattr(Looks, "_poll", poll_after_its_end)
+    late(monkeypatch, lambda: bool(node.runs()))
+    sampler, _, _ = look(node.argv)
+    assert sampler.held.observation is None
+    assert sampler.held.failure == "the node's command did not end within 1.5 s"
+
+
+def test_the_start_of_a_child_is_a_part_of_its_time(node: NodeCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RA-7.2: where its program lies on a file system that hangs, the time of the look runs."""
+    touched: list[str] = []
+    monkeypatch.setattr("idkmesh.adapter.looks.touch", lambda program, _: touched.append(program))
+    late(monkeypatch, lambda: bool(touched))
+    sampler, _, _ = look(node.argv)
+    assert sampler.held.failure == "the node's command did not end within 1.5 s"
 
 
 @pytest.mark.alone
