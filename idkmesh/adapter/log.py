@@ -45,7 +45,8 @@ class PromptLog(LineLog):
         try:
             if not any(events & _ROOM for _, events in poll.poll(0)):
                 return False
-            os.write(descriptor, f"{fitted(line)}\n".encode("ascii", "backslashreplace"))
+            data = fitted(line).encode("ascii", "backslashreplace")  # which makes ten bytes of a character
+            os.write(descriptor, data[: select.PIPE_BUF - 1] + b"\n")
         except OSError:  # its reader has gone, or the disk is full
             return False
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import threading
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,14 @@ def test_nobody_waits_for_a_reader_and_what_was_lost_is_said(pipe: tuple[int, in
     kept = os.read(pipe[0], 1_000_000).count(b"\n")
     log.write("read again")
     assert os.read(pipe[0], 1000) == f"{200 - kept} log lines lost: nobody has read them\nread again\n".encode()
+
+
+def test_a_line_is_shorter_than_a_pipe_takes_whole(pipe: tuple[int, int]) -> None:
+    """RA-9.1: a file's name may be of characters that are ten bytes each when they are written."""
+    PromptLog(pipe[1]).write("\U0001f600" * 1000)
+    data = os.read(pipe[0], 1_000_000)
+    assert len(data) == select.PIPE_BUF
+    assert data.endswith(b"\n")
 
 
 def test_a_reader_that_is_gone() -> None:
