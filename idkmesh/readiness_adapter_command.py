@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import logging
+import math
 import os
 import re
 import signal
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 EXIT_UNKNOWN: Final = 3
 
 JOIN_SECONDS: Final = LAST_SECONDS + 0.2
-"""How long the end of the sampling thread is waited for: its child's, and a little."""
+"""How long the sampling thread may take to end, from when it is asked to: its child's end, and a little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,7 @@ class Sampling:
         self._told: str | None = None
         self._told_not_begun: str | None = None
         self._thread: threading.Thread | None = None
+        self._join_by = math.inf
         self.failed = False
 
     def verdict(self) -> Verdict:
@@ -110,7 +112,7 @@ class Sampling:
     def running(self, server: AdapterServer) -> Iterator[None]:
         """Look for a while. Where the looking fails, ``server`` ends."""
         # As soon as the server is asked to end, so that both end together.
-        server.tell(lambda what, _: self._looks.stop() if what == "drain.started" else None)
+        server.tell(lambda what, _: self._stop() if what == "drain.started" else None)
         thread = self._thread = threading.Thread(target=self._run, args=(server,), name="sampling", daemon=True)
         try:
             thread.start()
@@ -119,8 +121,8 @@ class Sampling:
         try:
             yield
         finally:
-            self._looks.stop()
-            thread.join(JOIN_SECONDS)
+            self._stop()
+            thread.join(max(0.0, self._join_by - time.monotonic()))
             if thread.is_alive() or self._looks.left_behind:
                 self._log.write("the node's command cannot be ended: it is left behind", logging.WARNING)
 
@@ -128,6 +130,11 @@ class Sampling:
         """Close what the thread was woken by, unless it is still there."""
         if self._thread is None or not self._thread.is_alive():
             self._looks.close()
+
+    def _stop(self) -> None:
+        """Ask the thread to end. Its time counts from the first time: a drain and it are not waited for one by one."""
+        self._join_by = min(self._join_by, time.monotonic() + JOIN_SECONDS)
+        self._looks.stop()
 
     def _run(self, server: AdapterServer) -> None:
         try:
