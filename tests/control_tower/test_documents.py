@@ -258,17 +258,19 @@ def answer_of(verdict: Any) -> tuple[int, str, list[str], list[str]]:
 
 
 def test_a_store_that_fails_is_not_ready() -> None:
-    """CT-4.6, EV-2.8: readiness is 503 with Retry-After and names the store; startup and liveness hold."""
+    """CT-4.6, EV-2.8, RA-5.6: readiness is 503 with Retry-After and names the store; startup and liveness hold."""
     state = probes(failing="the disk is full")
     assert answer_of(state.readiness()) == (503, "not_ready", ["event_store"], [])
+    assert not state.activation_ready()
     assert dict(state.readiness().headers)["Retry-After"] == "7"
     assert answer_of(state.startup()) == (200, "started", [], [])
     assert state.liveness().status == 200
 
 
 def test_a_store_that_was_replaced_is_a_warning() -> None:
-    """CT-4.6, EV-2.7: ready, with the store among the warnings; a drain stands before everything."""
+    """CT-4.6, EV-2.7, RA-5.6: ready, with the store among the warnings; a drain stands before everything."""
     assert answer_of(probes(warning="put aside").readiness()) == (200, "ready", [], ["event_store"])
+    assert probes(warning="put aside").activation_ready()
     drained = probes(warning="put aside", failing="full", draining=True).readiness()
     assert isinstance(drained, Refusal)
     assert drained.code == "shutting_down"

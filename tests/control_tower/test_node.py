@@ -104,7 +104,8 @@ def test_no_other_id_is_made(tmp_path: Path, content: bytes) -> None:
 
 def test_what_is_no_file_of_a_node(tmp_path: Path) -> None:
     """RA-5.2: a symbolic link, a folder and a FIFO under its name are refused."""
-    (tmp_path / "a-node").symlink_to(tmp_path / "none")
+    node_record(tmp_path / "real", EPOCH)
+    (tmp_path / "a-node").symlink_to(tmp_path / "real-node")
     (tmp_path / "b-node").mkdir()
     os.mkfifo(tmp_path / "c-node")
     for name in "abc":
@@ -347,6 +348,16 @@ def test_the_latest_time_of_a_store(tmp_path: Path) -> None:
             store.append([event(time=NOW + dt.timedelta(hours=hours))])
         assert store.latest_time() == "2026-01-02T06:04:05.678Z"
         assert store.examine() == store.epoch
+
+
+def test_the_latest_time_that_is_recorded_meanwhile(start: Any) -> None:
+    """RA-5.7: an event that says it was later moves the mark, and the one after it, from before, does not."""
+    with start() as tower:
+        now, feed = dt.datetime.now(dt.UTC), tower.server.events
+        for number, time in enumerate((now + dt.timedelta(hours=1), now)):
+            feed.emit(event(number, time=time, type=f"test.number{number}"))
+            until(lambda: f"test.number{number}" in str(tower.api("GET /api/v1/events").body))  # noqa: B023  it is called at once
+            until(lambda: bool(seen_by(tower).clock.behind_ms))
 
 
 def test_damage_under_an_open_store(tmp_path: Path) -> None:
