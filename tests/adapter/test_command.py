@@ -143,15 +143,19 @@ def test_a_thread_that_is_left_behind(
     """RA-9.2: where the looking hangs, its time counts from the beginning of the drain, and a line says so."""
     held = threading.Event()
     waits: list[float] = []
+    in_the_drain: list[bool] = []
     monkeypatch.setattr(Looks, "run", lambda _: held.wait(30))
     monkeypatch.setattr("idkmesh.readiness_adapter_command.JOIN_SECONDS", 0.1)
-    monkeypatch.setattr(threading.Thread, "join", lambda _, timeout: waits.append(timeout))
     log = PromptLog(2)
     sampling = Sampling(request_of, request_of.argv, log)
-    with AdapterServer(("127.0.0.1", 0), sampling.verdict, log) as server, sampling.running(server):
+    server = AdapterServer(("127.0.0.1", 0), sampling.verdict, log)
+    monkeypatch.setattr(Looks, "stop", lambda _: in_the_drain.append(server.socket.fileno() >= 0))
+    monkeypatch.setattr(threading.Thread, "join", lambda _, timeout: waits.append(timeout))
+    with server, sampling.running(server):
         server.request_drain(signal.SIGTERM)
         server.serve_forever()
     assert max(waits) < 0.1
+    assert in_the_drain == [True, False]
     sampling.close()
     held.set()
     until(lambda: not any(thread.name == "sampling" for thread in threading.enumerate()))
