@@ -8,17 +8,17 @@ import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from idkmesh.workloads.lease import etcd as module
-from idkmesh.workloads.lease.etcd import EtcdLeaseStore
+from idkmesh.workloads.lease.etcd import MAX_HOLDER_CHARACTERS, EtcdLeaseStore
 from idkmesh.workloads.lease.etcd_gateway import MAX_OUT, Endpoint, endpoint_of
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
-from idkmesh.workloads.lease.store import LeaseStoreError
+from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 from tests.workloads.etcd_support import WHY_NOT, Etcd, free_ports
 
 if TYPE_CHECKING:
@@ -181,6 +181,96 @@ def test_no_answer_of_etcd(answer: Any, status: int) -> None:
         text = one_line(EtcdLeaseStore([url]))
     if status == 503:
         assert "etcdserver: no leader" in text
+
+
+NASTY = "\x1b[31mno\r\nway\x07\u202e\ud800"
+
+
+def test_words_of_etcd_are_one_clean_line() -> None:
+    """AR-6.3: what a member says of its fault is told in one printable line of bounded length."""
+    with serving(answering({"error": NASTY + "x" * 5000}, 500)) as url:
+        text = one_line(EtcdLeaseStore([url]))
+    assert text.isprintable()
+    assert "no way" in text
+    assert len(text) < 400
+
+
+def test_a_redirect_is_not_followed() -> None:
+    """AR-6.3: a member that sends elsewhere has not answered, and nobody else is asked for it."""
+    asked = []
+
+    class Elsewhere(answering({})):  # type: ignore[misc]  # made above
+        def do_POST(self) -> None:
+            asked.append(self.path)
+            self.send_response(307)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with serving(Elsewhere) as url:
+        text = one_line(EtcdLeaseStore([url]))
+    assert "sends elsewhere" in text
+    assert asked == ["/v3/kv/range"]
+
+
+@pytest.mark.parametrize("chunk", [b"x", b"\x1f\x8b"])
+def test_an_answer_without_an_end(chunk: bytes) -> None:
+    """AR-6.3: no more than 1 MiB of an answer is taken, and what is packed is not unpacked."""
+    sent: list[int] = []
+
+    class Endless(answering({})):  # type: ignore[misc]  # made above
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip" if chunk != b"x" else "identity")
+            self.end_headers()
+            with suppress(OSError):
+                while len(sent) < 256:
+                    self.wfile.write(chunk * (512 * 1024 // len(chunk)))
+                    sent.append(1)
+
+    with serving(Endless) as url:
+        assert "over 1 MiB" in one_line(EtcdLeaseStore([url]))
+    assert len(sent) < 256
+
+
+def test_no_answer_leaves_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-6.3: whatever a parser makes of an answer, it is a line, and no thread ends with an error of its own."""
+    raised: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    for body in (b"[" * 100_000, b'{"ID":' + b"[" * 400 + b"]" * 400 + b"}", b"9" * 10_000):
+        with serving(answering(body)) as url:
+            one_line(EtcdLeaseStore([url]))
+    assert raised == []
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "1_0", "1.0", True, [1], None])
+def test_a_number_that_is_none(number: object) -> None:
+    """AR-6.3: a number of etcd's has 64 bits: what is none is an error, and is not sent back to it."""
+    with serving(answering({"ID": number, "kvs": [{"create_revision": number}]})) as url:
+        store = EtcdLeaseStore([url])
+        with pytest.raises(LeaseStoreError):
+            store.renew(Grant("one", "1.1"), LONG)
+        with pytest.raises(LeaseStoreError):
+            store._call().grant(LONG)
+
+
+def written(holder: object) -> Any:
+    value = base64.b64encode(json.dumps({"holder": holder}).encode()).decode()
+    return answering({"kvs": [{"value": value, "create_revision": "7"}]})
+
+
+def test_the_holder_is_fit_to_be_shown() -> None:
+    """AR-6.4: a standby shows the holder's name, which anybody who can write to etcd may have written."""
+    with serving(written("host-1:17")) as url:
+        assert EtcdLeaseStore([url]).holder() == "host-1:17"
+    with serving(written(NASTY + "x" * 5000)) as url:
+        name = EtcdLeaseStore([url]).holder()
+    assert name is not None
+    assert name.isprintable()
+    assert len(name) <= MAX_HOLDER_CHARACTERS
+    for holder in (7, ["x"], None, ""):
+        with serving(written(holder)) as url, pytest.raises(LeaseStoreError, match="was not written by idkmesh"):
+            EtcdLeaseStore([url]).holder()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.workloads.lease.etcd_gateway import Call, Members, endpoint_of, member_of, number_of
+from idkmesh.workloads.lease.etcd_gateway import Call, Members, endpoint_of, member_of, number_of, one_line
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 
@@ -31,6 +31,10 @@ PREFIX: Final = "/idkmesh/"
 
 END_SECONDS: Final = 2.0
 """How long etcd takes at most to end a lease: it counts whole seconds, and looks twice in one."""
+
+
+MAX_HOLDER_CHARACTERS: Final = 255
+"""Of a holder's name as it is told: a host's name and a number have fewer."""
 
 
 class EtcdLeaseStore:
@@ -117,9 +121,13 @@ class EtcdLeaseStore:
         if key is None:
             return None
         try:
-            return str(json.loads(base64.b64decode(key["value"]))["holder"])
-        except (KeyError, TypeError, ValueError):
-            raise LeaseStoreError(f"etcd: the key {self._key} was not written by idkmesh; remove it") from None
+            holder = json.loads(base64.b64decode(key["value"]))["holder"]
+            name = one_line(holder, MAX_HOLDER_CHARACTERS) if isinstance(holder, str) else ""
+        except (KeyError, TypeError, ValueError, RecursionError):
+            name = ""
+        if not name:
+            raise LeaseStoreError(f"etcd: the key {self._key} was not written by idkmesh; remove it")
+        return name
 
     def claim(self, grant: Grant, instance: str, cooldown: float) -> bool:
         """Claim the restart of an instance (see :class:`LeaseStore`)."""

@@ -1,15 +1,19 @@
 """Asks the members of an etcd through its JSON gateway, with ``etcd3gw`` and a deadline over all of them (AR-6.1).
 
 The library knows one member, its timeout is one between two bytes, and it asks the system for names without any: so
-each request has a thread that can be left, and a connection of its own.
+each request has a thread that can be left, and a connection of its own. Whoever answers is not believed: it may be
+another program, or somebody on the way. So an answer has a bound, a redirect is not followed, and text is cleaned.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import re
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -19,6 +23,8 @@ from idkmesh.workloads.lease.store import LeaseStoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import requests
+
 API_PATH: Final = "/v3/"
 """Of etcd 3.4 and newer. Named, it is not asked for before each request."""
 
@@ -26,6 +32,12 @@ MIN_LEASE_SECONDS: Final = 1
 
 MAX_OUT: Final = 4
 """Requests to one member that may be out beyond their deadline. Then it is not asked until one has come back."""
+
+MAX_ANSWER_BYTES: Final = 1024 * 1024
+"""Of one answer; those that are asked for have a few hundred."""
+
+MAX_LINE_CHARACTERS: Final = 200
+_NUMBERS: Final = range(-(2**63), 2**64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +142,8 @@ def _asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, A
             came.append(_posted(endpoint, path, body, seconds))
         except LeaseStoreError as error:
             came.append(error)
+        except Exception as error:  # noqa: BLE001  what a parser makes of an answer is the answer's fault
+            came.append(LeaseStoreError(f"no answer of etcd: {type(error).__name__}"))
         finally:
             members.count(endpoint, -1)
 
@@ -153,23 +167,43 @@ def _started(thread: threading.Thread, otherwise: Callable[[], None]) -> None:
 
 def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     import requests  # noqa: PLC0415  etcd3gw brings it
+    import urllib3  # noqa: PLC0415  requests brings it
     from etcd3gw.client import Etcd3Client  # noqa: PLC0415  an extra
     from etcd3gw.exceptions import Etcd3Exception  # noqa: PLC0415  the same
 
     with requests.Session() as session:
         session.trust_env = False  # no proxy and no password file of the user's stands between
+        session.headers["Accept-Encoding"] = "identity"
         client = Etcd3Client(
             endpoint.host, endpoint.port, endpoint.protocol, timeout=seconds, api_path=API_PATH, session=session
         )
         try:
-            answer = client.post(client.get_url(path), json=dict(body))
+            asking = {"allow_redirects": False, "stream": True, "hooks": {"response": _bounded}}
+            answer = client.post(client.get_url(path), json=dict(body), **asking)
         except Etcd3Exception as error:
             raise LeaseStoreError(_line_of(error)) from None
-        except (requests.RequestException, ValueError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise LeaseStoreError(f"no answer of etcd: {type(error).__name__}") from None
     if not isinstance(answer, dict):
         raise LeaseStoreError("no answer of etcd")
     return answer
+
+
+def _bounded(response: requests.Response, **_: object) -> None:
+    """Take a whole answer from its connection before anybody looks at it, or raise :class:`LeaseStoreError`."""
+    with closing(response.raw) as raw:
+        if response.is_redirect:
+            raise LeaseStoreError("it sends elsewhere, which is not followed")
+        body = raw.read(MAX_ANSWER_BYTES + 1, decode_content=False)  # packed, it could be of any size
+    if len(body) > MAX_ANSWER_BYTES:
+        raise LeaseStoreError(f"an answer over {MAX_ANSWER_BYTES // 1024**2} MiB")
+    response.raw = io.BytesIO(body)
+    response.encoding = "utf-8"  # none of its own choice, and none that is guessed
+
+
+def one_line(text: str, most: int = MAX_LINE_CHARACTERS) -> str:
+    """Return a text of somebody else's fit to be shown: one printable line of at most so many characters."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:most]
 
 
 def _line_of(error: Exception) -> str:
@@ -177,17 +211,18 @@ def _line_of(error: Exception) -> str:
     text = str(getattr(error, "detail_text", "") or "")
     try:
         said = json.loads(text)["error"]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         said = "refused" if "refused" in text else "timeout" if "time" in text.lower() else type(error).__name__
-    return " ".join(str(said).split())[:200]
+    return one_line(said) if isinstance(said, str) else type(error).__name__
 
 
 def number_of(value: object) -> int:
     """Return a number of 64 bits, which the gateway writes as text."""
-    try:
-        return int(str(value))
-    except ValueError:
-        raise LeaseStoreError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
+    text = str(value) if type(value) is int else value
+    number = int(text) if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,20}", text) else None
+    if number is None or number not in _NUMBERS:
+        raise LeaseStoreError("etcd: an answer without a number; is it etcd 3.4 or newer?")
+    return number
 
 
 def member_of(answer: Mapping[str, Any], name: str, kind: type[Any]) -> Any:  # noqa: ANN401  of that kind
