@@ -195,7 +195,7 @@ def test_an_identity() -> None:
     assert identities[3].startswith(seen["created_at"])
 
 
-def nic(address: str, hardware: str = "", *, scope: str = "global", kind: str = "broadcast") -> dict[str, Any]:
+def nic(address: str, hardware: object = "", *, scope: str = "global", kind: str = "broadcast") -> dict[str, Any]:
     return {"type": kind, "hwaddr": hardware, "addresses": [{"family": "any", "address": address, "scope": scope}]}
 
 
@@ -213,6 +213,8 @@ def nic(address: str, hardware: str = "", *, scope: str = "global", kind: str = 
         ({"docker0": nic("172.17.0.1"), "eth0": nic("10.0.0.5", "00:16:3e:00:00:01")}, "10.0.0.5"),
         ({"docker0": nic("172.17.0.1"), "eth0": nic("fd00::5", "00:16:3e:00:00:01")}, "fd00::5"),
         ({"eth0": nic("fd00::5"), "eth1": nic("10.0.0.6")}, "10.0.0.6"),
+        ({"eth0": nic("10.0.0.5", [1])}, "10.0.0.5"),
+        ({"eth0": nic("fe80::1%\x1b[31m")}, None),
     ],
 )
 def test_addresses(network: object, address: str | None) -> None:
@@ -223,6 +225,7 @@ def test_addresses(network: object, address: str | None) -> None:
 
 
 BOTH = '[{"Isuid":true,"Isgid":true,"Hostid":100000,"Nsid":0,"Maprange":65536}]'
+HUGE = f'[{{"Isuid":true,"Isgid":true,"Nsid":1e308,"Maprange":{"9" * 400}}}]'
 SPLIT = (
     '[{"Isuid":true,"Isgid":false,"Hostid":1,"Nsid":0,"Maprange":70000},'
     '{"Isuid":false,"Isgid":true,"Hostid":1,"Nsid":0,"Maprange":1000}]'
@@ -237,6 +240,7 @@ SPLIT = (
         (BOTH, 65_536, False),
         (SPLIT, 999, True),
         (SPLIT, 1000, False),
+        ('[{"Isuid":false,"Isgid":false,"Nsid":0,"Maprange":70000}]', 1, False),
         ("[]", 4_000_000_000, True),
         (None, 65_534, True),
     ],
@@ -253,12 +257,18 @@ def test_a_recorded_map() -> None:
 
 
 @pytest.mark.parametrize(
-    "idmap", ["{", "{}x", '[{"Isuid":true}]', '["x"]', "7", '[{"Isuid":true,"Isgid":true,"Nsid":""}]']
+    "idmap", ["{", "{}x", '""', "{}", HUGE, '[{"Isuid":true}]', '["x"]', "7", '[{"Isuid":true,"Isgid":true,"Nsid":""}]']
 )
 def test_a_map_that_is_none(idmap: str) -> None:
     """AR-3.3: where the map cannot be read nothing is run."""
     with pytest.raises(LxdError, match="map of users"):
         is_mapped({"volatile.idmap.current": idmap}, 0)
+
+
+EMPTY = {"type": "sync", "metadata": []}
+BAD_LENGTHS = ("9" * 30, "9" * 5000, "-5", "+5", "1_0", "", "\xb2")
+BAD_HEADS = [f"HTTP/1.1 200 OK\r\nContent-Length: {length}".encode("latin-1") for length in BAD_LENGTHS]
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -275,6 +285,11 @@ def test_a_map_that_is_none(idmap: str) -> None:
         response(502, b"<html>Bad Gateway</html>"),
         response(500, {"type": "error", "error": None}),
         response(200, {"type": "error", "error": "no\nway\x1b[31m"}),
+        response(302, EMPTY),
+        response(101, EMPTY),
+        *(head + b"\r\n\r\n" + json.dumps(EMPTY).encode() for head in BAD_HEADS),
+        CHUNKED + b"f" * 30 + b"\r\nabc",
+        CHUNKED + b"-5\r\nabc",
     ],
 )
 def test_answers_that_are_none(raw: bytes) -> None:

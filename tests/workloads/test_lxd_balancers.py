@@ -82,6 +82,15 @@ def test_an_instance_gets_its_own(port: int | None) -> None:
     assert instance.port_health is (False if port == 80 else None)
 
 
+@pytest.mark.parametrize("name", ["\ud800", "x" * 100_000, "", 7])
+def test_a_name_that_is_none(name: object) -> None:
+    """AR-8.4: a network and a balancer whose name fits in no request are passed over, the others are asked."""
+    answers = platform(one=backend("10.0.0.5", p80="online"))
+    answers["/1.0/networks?recursion=1"].insert(0, {"name": name, "type": "ovn"})
+    answers["/1.0/networks/net%201/load-balancers?recursion=1"].insert(0, {"listen_address": name})
+    assert backend_health(answers.__getitem__) == {("10.0.0.5", 80): True}
+
+
 hostile = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.just("ovn"),
     lambda inner: (

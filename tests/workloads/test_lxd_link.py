@@ -329,6 +329,15 @@ def test_a_restart_has_an_end(path: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "not known: timeout" in str(told.value)
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 30 + b"\r\n\r\n{}", b"", b"\0"])
+def test_balancers_that_fail_cost_no_listing(path: str, answer: bytes) -> None:
+    """AR-8.2: nothing is reported where the server's answer is none, whatever is wrong with it."""
+    found = response(200, {"type": "sync", "metadata": [json.loads(ours().partition(b"\r\n\r\n")[2])["metadata"]]})
+    with daemon(path, **{"1.0/instances": says(found), "1.0?": says(answer)}):
+        (instance,) = driver(path).instances([replace(MODULE, port=80)])
+    assert (instance.state, instance.port_health) == (InstanceState.RUNNING, None)
+
+
 def test_balancers_that_hang_cost_no_listing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """AR-8.2, AR-8.4: they are asked within the time of the listing, which is told without them."""
     assert lxd.LIST_SECONDS < LIST_SECONDS

@@ -9,6 +9,8 @@ import http.client
 import io
 import ipaddress
 import json
+import operator
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
@@ -74,18 +76,19 @@ class Described:
 
 
 def metadata_of(raw: bytes) -> object:
-    """Return what a response says, its operation's description if it began one, or raise :class:`LxdError`."""
+    """Return what a response says, its operation's description if it began one, or raise :class:`LxdError`.
+
+    Nothing else is raised, whatever has come. Only a status of 2xx is a good answer: no redirect is followed.
+    """
     try:
-        response = http.client.HTTPResponse(cast("socket.socket", _Received(raw)))
-        response.begin()
-        body = json.loads(response.read())
-    except (http.client.HTTPException, ValueError, RecursionError):
+        status, body = _parsed(raw)
+    except Exception:  # noqa: BLE001  what a parser makes of an answer, an overflow too, is the answer's fault
         raise LxdError(_BAD_ANSWER if raw else "closed without an answer") from None
     if not isinstance(body, dict):
         raise LxdError(_BAD_ANSWER)
-    if response.status >= http.client.BAD_REQUEST or body.get("type") == "error":
-        kind = LxdMissingError if response.status == http.client.NOT_FOUND else LxdError
-        raise kind(shown(body.get("error")) or f"status {response.status}")
+    if status // 100 != 2 or body.get("type") == "error":  # noqa: PLR2004  2xx
+        kind = LxdMissingError if status == http.client.NOT_FOUND else LxdError
+        raise kind(shown(body.get("error")) or f"status {status}")
     return body.get("metadata")
 
 
@@ -148,17 +151,26 @@ def is_mapped(config: Mapping[str, str], number: int) -> bool:
     One without a map is privileged, or a virtual machine: every number is its own.
     """
     try:
-        entries = json.loads(config.get("volatile.idmap.current") or "[]")
-        ranges = [
-            (kind, entry["Nsid"], entry["Maprange"])
-            for entry in entries
+        entries = _user_map(config.get("volatile.idmap.current") or "[]")
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise LxdError("a map of users that cannot be read") from None
+    inside = {kind for entry in entries for kind, first, count in entry if first <= number < first + count}
+    return not entries or inside == {"Isuid", "Isgid"}
+
+
+def _user_map(text: str) -> list[list[tuple[str, int, int]]]:
+    """Return what each entry maps: users, groups or both, the first number inside, and how many."""
+    entries = json.loads(text)
+    if not isinstance(entries, list):
+        raise TypeError
+    return [
+        [
+            (kind, operator.index(entry["Nsid"]), operator.index(entry["Maprange"]))
             for kind in ("Isuid", "Isgid")
             if entry[kind] is True
         ]
-        inside = {kind for kind, first, count in ranges if first <= number < first + count}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise LxdError("a map of users that cannot be read") from None
-    return not entries or inside == {"Isuid", "Isgid"}
+        for entry in entries
+    ]
 
 
 def shown(text: object) -> str:
@@ -167,6 +179,16 @@ def shown(text: object) -> str:
         return ""
     printable = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(printable.split())[:MAX_REASON_CHARACTERS]
+
+
+def _parsed(raw: bytes) -> tuple[int, object]:
+    """Return a response's status and its JSON. Raises whatever the parsers do."""
+    response = http.client.HTTPResponse(cast("socket.socket", _Received(raw)))
+    response.begin()
+    for length in response.headers.get_all("Content-Length", []):
+        if not re.fullmatch(r"[0-9]{1,19}", length):  # the parser takes more, and reads on to the end then
+            raise ValueError(length)
+    return response.status, json.loads(response.read())
 
 
 class _Received:
@@ -185,7 +207,7 @@ def _address(network: object, hardware: set[str]) -> str | None:
     A bridge that a program made inside has an address too, which nobody outside can reach.
     """
     ranked = [
-        ((nic.get("hwaddr") not in hardware, family != "inet", name), address)
+        ((_texts(nic).get("hwaddr") not in hardware, family != "inet", name), address)
         for name, nic, family, address in _global_addresses(network)
     ]
     return min(ranked)[1] if ranked else None
@@ -202,6 +224,8 @@ def _global_addresses(network: object) -> Iterator[tuple[str, Mapping[str, objec
 
 
 def _family(address: str) -> str | None:
+    if "%" in address:  # a zone of the instance's own, in which anything may stand
+        return None
     try:
         return "inet" if ipaddress.ip_address(address).version == 4 else "inet6"  # noqa: PLR2004  IPv4
     except ValueError:

@@ -16,6 +16,9 @@ EXTENSION: Final = "network_load_balancer_state"
 MAX_BALANCERS: Final = 200
 """That are asked in one pass; each is a request."""
 
+MAX_NAME_CHARACTERS: Final = 256
+"""Of a name that is part of a request."""
+
 _WORDS: Final = {"online": True, "offline": False, "error": False}
 
 
@@ -38,15 +41,21 @@ def backend_health(get: Callable[[str], object]) -> dict[tuple[str, int], bool]:
 
 def _ovn_networks(listing: object) -> Iterator[str]:
     for network in listing if isinstance(listing, list) else []:
-        if isinstance(network, dict) and network.get("type") == "ovn" and isinstance(name := network.get("name"), str):
-            yield f"/1.0/networks/{quote(name, safe='')}/load-balancers"
+        if isinstance(network, dict) and network.get("type") == "ovn" and (name := _part(network.get("name"))):
+            yield f"/1.0/networks/{name}/load-balancers"
 
 
 def _balancers(get: Callable[[str], object], path: str) -> Iterator[str]:
     listing = get(f"{path}?recursion=1")
     for balancer in listing if isinstance(listing, list) else []:
-        if isinstance(balancer, dict) and isinstance(address := balancer.get("listen_address"), str):
-            yield f"{path}/{quote(address, safe='')}"
+        if isinstance(balancer, dict) and (address := _part(balancer.get("listen_address"))):
+            yield f"{path}/{address}"
+
+
+def _part(name: object) -> str:
+    """Return a name as it stands in a path, nothing where it cannot."""
+    good = isinstance(name, str) and len(name) <= MAX_NAME_CHARACTERS and name.isprintable()
+    return quote(str(name), safe="") if good else ""
 
 
 def _reported(state: object) -> Iterator[tuple[tuple[str, int], bool]]:
