@@ -6,6 +6,7 @@ by Python and by ECMA 262 with the flags ``u`` and ``v``, so that a form in a br
 
 from __future__ import annotations
 
+import re
 import string
 from typing import Final
 
@@ -288,3 +289,8 @@ DECLARATION: Final = Record(
     required=("schema_version", "kind", "modules"),
 )
 """The whole file (AR-2.1)."""
+
+
+def is_instance_name(name: object) -> bool:
+    """Say whether an instance may have this name (AR-2.5)."""
+    return isinstance(name, str) and len(name) <= _INSTANCE.most and re.fullmatch(_INSTANCE.pattern, name) is not None

@@ -74,7 +74,7 @@ def drivers_of(
         elif name == PROCESS:
             drivers[name] = OthersProcesses() if look_only else _process_driver(log)
         elif name == LXD and declaration.lxd is not None:
-            drivers[name] = _lxd_driver(declaration)
+            drivers[name] = _lxd_driver(declaration, log)
     return drivers
 
 
@@ -130,11 +130,11 @@ def _process_driver(log: Callable[[str, int], None]) -> Driver:
     return ProcessDriver(log=log)
 
 
-def _lxd_driver(declaration: Declaration) -> Driver:
+def _lxd_driver(declaration: Declaration, log: Callable[[str, int], None]) -> Driver:
     from idkmesh.workloads.drivers.lxd import LxdDriver  # noqa: PLC0415  an extra
 
     assert declaration.lxd is not None  # noqa: S101  the caller has looked
     try:
-        return LxdDriver(declaration.lxd)
+        return LxdDriver(declaration.lxd, log)
     except DriverError as error:
         raise SupervisionError(str(error)) from None

@@ -15,6 +15,7 @@ from idkmesh.workloads.drivers.lxd_answers import (
     instance_of,
     instances_of,
     is_mapped,
+    left_out_of,
     metadata_of,
     operation_of,
     shown,
@@ -135,6 +136,21 @@ def test_a_listing() -> None:
     assert (found["web-3"].address, found["web-3"].location) == (None, None)
 
 
+BAD_NAMES = ("\ud800", "a\n\x1b[31m\u202e<b>", "a" * 64, "1a", "a-", "-a", "a.b", "\xe9", "", 7, None, ["a"])
+
+
+def test_names_that_lxd_has_not() -> None:
+    """AR-2.5: an instance with such a name is left out of a listing and counted, and costs no other its place."""
+    good = metadata("instance-get")
+    listing = [*({**good, "name": name} for name in BAD_NAMES), good, {**good, "name": "A" * 63}]
+    assert sorted(instances_of(listing)) == ["A" * 63, good["name"]]
+    assert left_out_of(listing) == len(BAD_NAMES)
+    assert left_out_of(metadata("listing-recursion2")) == 0
+    for name in BAD_NAMES:
+        with pytest.raises(LxdError):
+            instance_of({**good, "name": name})
+
+
 def test_choosing() -> None:
     """AR-2.2, AR-3.1: by name in the file's order, by selector in the alphabet's; ours is what says so."""
     found = instances_of(metadata("listing-recursion2"))
@@ -195,6 +211,25 @@ def test_an_identity() -> None:
     assert identities[3].startswith(seen["created_at"])
 
 
+@pytest.mark.parametrize("value", [None, 7, ["x"], {"x": "y"}, "", "a\n\x1b[31m", "\ud800", "x" * 100])
+def test_an_identity_that_is_none(value: object) -> None:
+    """AR-4.4: of an instance whose life cannot be told from another one nothing is known, so nothing is done to it."""
+    good = metadata("instance-get")
+    for changes in ({"last_used_at": value}, {"created_at": value, "config": {}}):
+        found = instance_of({**good, **changes})
+        assert (found.identity, found.state) == ("", InstanceState.UNREACHABLE)
+    other = instance_of({**good, "config": {**good["config"], "volatile.uuid": value}})
+    assert other.identity == instance_of({**good, "config": {}}).identity
+
+
+def test_a_location_is_fit_to_be_shown() -> None:
+    """AR-8.2: a member's name is told in documents: one printable line of bounded length."""
+    good = metadata("instance-get")
+    assert instance_of({**good, "location": "member\n\x1b[31m\u202e\ud800"}).location == "member [31m"
+    assert len(instance_of({**good, "location": "x" * 1000}).location or "") == 63
+    assert instance_of({**good, "location": ["x"]}).location is None
+
+
 def nic(address: str, hardware: object = "", *, scope: str = "global", kind: str = "broadcast") -> dict[str, Any]:
     return {"type": kind, "hwaddr": hardware, "addresses": [{"family": "any", "address": address, "scope": scope}]}
 
@@ -220,7 +255,7 @@ def nic(address: str, hardware: object = "", *, scope: str = "global", kind: str
 def test_addresses(network: object, address: str | None) -> None:
     """AR-3.5: of the instance's own devices first, IPv4 first, by name; no loopback, no link's, no noise."""
     config = {"volatile.eth0.hwaddr": "00:16:3e:00:00:01"}
-    described = {"name": "web-1", "status_code": 103, "config": config, "state": {"network": network}}
+    described = {**metadata("instance-get"), "config": config, "state": {"network": network}}
     assert instance_of(described).address == address
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import socket
 import sys
 import tempfile
@@ -161,6 +162,28 @@ def test_a_listing_that_is_none(path: str, answer: bytes) -> None:
     assert str(told.value).startswith(f"lxd at {path}, project default: ")
     assert "; " in str(told.value)
     assert str(told.value).isprintable()
+
+
+def listed(*entries: object) -> Callable[[socket.socket], None]:
+    return says(response(200, {"type": "sync", "metadata": list(entries)}))
+
+
+def test_names_that_are_left_out_are_told_once(path: str) -> None:
+    """AR-2.5: instances with names that none may have are left out, which one line says, with their number."""
+    lines: list[tuple[str, int]] = []
+    made = LxdDriver(LxdPlatform(socket=path), log=lambda line, level: lines.append((line, level)))
+    good = metadata("instance-get")
+    bad = [{**good, "name": name} for name in ("\ud800", "a\n\x1b[31m")]
+    module = replace(MODULE, instances=(), selector={"volatile.uuid": good["config"]["volatile.uuid"]})
+    with daemon(path, instances=listed(*bad, good)):
+        assert [[found.name for found in made.instances([module])] for _ in range(3)] == [[good["name"]]] * 3
+    ((line, level),) = lines
+    assert line.startswith(f"lxd at {path}, project default: 2 instances are left out")
+    assert (line.isprintable(), level) == (True, logging.ERROR)
+    Path(path).unlink()
+    with daemon(path, instances=listed(good)):
+        made.instances([module])
+    assert [level for _, level in lines] == [logging.ERROR, logging.INFO]
 
 
 def test_what_is_asked_names_the_project(path: str) -> None:

@@ -27,12 +27,14 @@ from idkmesh.workloads.drivers.lxd_answers import (
     instance_of,
     instances_of,
     is_mapped,
+    left_out_of,
     operation_of,
 )
 from idkmesh.workloads.drivers.lxd_balancers import backend_health
 from idkmesh.workloads.drivers.lxd_exec import execute
 from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
 from idkmesh.workloads.model import OWNER_KEY, Instance, InstanceState, Run, RunEnd
+from idkmesh.workloads.voice import Voice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,10 +72,10 @@ class LxdDriver:
     """A :class:`~idkmesh.workloads.drivers.driver.Driver` of one project of LXD or Incus.
 
     Raises :class:`DriverError` where the platform cannot be spoken to at all: a file that cannot be read, or the
-    package ``websockets`` missing.
+    package ``websockets`` missing. ``log`` takes a line and a level of :mod:`logging`; it must not wait.
     """
 
-    def __init__(self, platform: LxdPlatform) -> None:
+    def __init__(self, platform: LxdPlatform, log: Callable[[str, int], None] = lambda _line, _level: None) -> None:
         if importlib.util.find_spec("websockets") is None:
             raise DriverError(
                 "lxd: the package websockets is missing; run pip install 'idkmesh[lxd]', in a checkout "
@@ -81,6 +83,7 @@ class LxdDriver:
             )
         self._link = LxdLink(platform)
         self._project = platform.project
+        self._voice = Voice(lambda _change: None, log)
         self._unended: dict[str, tuple[str, str]] = {}
         self._remembering = threading.Lock()
 
@@ -92,6 +95,7 @@ class LxdDriver:
             described = instances_of(listing)
         except LxdError as error:
             raise self._error(*not_listed(str(error), self._link.place.socket)) from None
+        self._tell_names(left_out_of(listing))
         health = self._backend_health(until) if any(module.port for module in modules) else {}
         return [instance for module in modules for instance in chosen(module, described, health)]
 
@@ -130,6 +134,15 @@ class LxdDriver:
         """Give back what is held, which is nothing: each connection ends with its request."""
 
     # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _tell_names(self, left_out: int) -> None:
+        where = f"lxd at {self._link.place.shown}, project {self._project}"
+        if not left_out:
+            self._voice.well("names", f"{where}: no instance is left out any more")
+            return
+        what = "1 instance is" if left_out == 1 else f"{left_out} instances are"
+        fault = f"{where}: {what} left out, with a name that no instance may have"
+        self._voice.ill("names", fault, "rename what is to be seen, to at most 63 letters, digits and hyphens")
 
     def _backend_health(self, until: Deadline) -> dict[tuple[str, int], bool]:
         """Return what load balancers report, nothing where that cannot be read: the port is tried then (AR-3.5).

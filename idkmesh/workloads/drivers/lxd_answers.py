@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from idkmesh.workloads.model import InstanceState
+from idkmesh.workloads.module_rules import is_instance_name
 
 if TYPE_CHECKING:
     import socket
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 STREAMS: Final = ("0", "1", "2")
 CONTROL: Final = "control"
 MAX_REASON_CHARACTERS: Final = 200
+MAX_LOCATION_CHARACTERS: Final = 63
 _MAX_NAME_CHARACTERS: Final = 256
+_MARK: Final = re.compile(r"[0-9A-Za-z:.+-]{1,64}")
+"""An identifier or an instant."""
 
 _STATES: Final = {
     103: InstanceState.RUNNING,
@@ -115,32 +119,42 @@ def operation_of(metadata: object) -> Operation:
 
 
 def instances_of(metadata: object) -> dict[str, Described]:
-    """Return the instances of a listing by name."""
-    if not isinstance(metadata, list):
+    """Return the instances of a listing by name, without those of :func:`left_out_of`."""
+    if not isinstance(metadata, list) or not all(isinstance(entry, dict) for entry in metadata):
         raise LxdError(_BAD_ANSWER)
-    found = [instance_of(entry) for entry in metadata]
+    found = [instance_of(entry) for entry in metadata if is_instance_name(entry.get("name"))]
     return {instance.name: instance for instance in found}
 
 
+def left_out_of(metadata: object) -> int:
+    """Return how many instances of a listing have a name that none may have (AR-2.5)."""
+    listing = metadata if isinstance(metadata, list) else []
+    return sum(not is_instance_name(_mapping(entry).get("name")) for entry in listing)
+
+
 def instance_of(metadata: object) -> Described:
-    """Return one instance. Its address is there where the listing has its state (recursion 2)."""
+    """Return one instance. Its address is there where the listing has its state (recursion 2).
+
+    One whose identity cannot be read has none, and is not known to run: its life cannot be told from another one.
+    """
     found = _mapping(metadata)
     name, status = found.get("name"), found.get("status_code")
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not is_instance_name(name):
         raise LxdError(_BAD_ANSWER)
     own = _texts(found.get("config"))
-    created, started = found.get("created_at"), found.get("last_used_at")
+    life = [_mark(own.get("volatile.uuid")) or _mark(found.get("created_at")), _mark(found.get("last_used_at"))]
     # The daemon keeps the identifier over starts and gives a new one to an instance that is made anew; the instant of
     # the last start is new at each start, one from inside included, and stays when only the daemon starts again.
-    identity = f"{own.get('volatile.uuid') or created}@{started}"
-    location = found.get("location")
+    identity = "@".join(life) if all(life) else ""
+    state = _STATES.get(status) if type(status) is int and identity else None
+    location = shown(found.get("location"))[:MAX_LOCATION_CHARACTERS]
     hardware = {value for key, value in own.items() if key.startswith("volatile.") and key.endswith(".hwaddr")}
     return Described(
         name=name,
-        state=_STATES.get(status, InstanceState.UNREACHABLE) if type(status) is int else InstanceState.UNREACHABLE,
+        state=state or InstanceState.UNREACHABLE,
         identity=identity,
         config={**own, **_texts(found.get("expanded_config"))},
-        location=location if isinstance(location, str) and location not in {"", "none"} else None,
+        location=location if location not in {"", "none"} else None,
         address=_address(_mapping(found.get("state")).get("network"), hardware),
     )
 
@@ -239,6 +253,10 @@ def _is_name(text: str) -> bool:
         and len(text) <= _MAX_NAME_CHARACTERS
         and all(c.isascii() and (c.isalnum() or c in "-_") for c in text)
     )
+
+
+def _mark(value: object) -> str:
+    return value if isinstance(value, str) and _MARK.fullmatch(value) else ""
 
 
 def _mapping(value: object) -> Mapping[str, object]:
