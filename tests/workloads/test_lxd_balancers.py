@@ -36,7 +36,7 @@ def test_what_a_balancer_reports() -> None:
         one=backend("10.0.0.5", p80="online", p81="offline"), two=backend("10.0.0.6", p80="error", p81="new")
     )
     expected = {("10.0.0.5", 80): True, ("10.0.0.5", 81): False, ("10.0.0.6", 80): False}
-    assert backend_health(answers.__getitem__) == expected
+    assert backend_health(answers.__getitem__) == (expected, 0)
 
 
 def test_one_balancer_that_reaches_it_counts() -> None:
@@ -44,7 +44,7 @@ def test_one_balancer_that_reaches_it_counts() -> None:
     answers = platform(one=backend("10.0.0.5", p80="online"))
     answers["/1.0/networks/net%201/load-balancers?recursion=1"].append({"listen_address": "192.0.2.8"})
     answers[STATE.replace(".7/", ".8/")] = {"backend_health": {"one": backend("10.0.0.5", p80="offline")}}
-    assert backend_health(answers.__getitem__) == {("10.0.0.5", 80): True}
+    assert backend_health(answers.__getitem__) == ({("10.0.0.5", 80): True}, 0)
 
 
 def test_a_platform_that_reports_nothing() -> None:
@@ -55,12 +55,12 @@ def test_a_platform_that_reports_nothing() -> None:
         asked.append(path)
         return {"api_extensions": ["network_load_balancer"]}
 
-    assert backend_health(get) == {}
+    assert backend_health(get) == ({}, 0)
     assert asked == ["/1.0"]
 
 
 def test_many_balancers() -> None:
-    """AR-8.4: the requests of one listing are bounded."""
+    """AR-8.4: the requests of one listing are bounded, and those that are not made are counted."""
     answers = platform()
     answers["/1.0/networks/net%201/load-balancers?recursion=1"] *= MAX_BALANCERS + 50
     asked: list[str] = []
@@ -69,7 +69,7 @@ def test_many_balancers() -> None:
         asked.append(path)
         return answers[path]
 
-    assert backend_health(get) == {}
+    assert backend_health(get) == ({}, 50)
     assert len(asked) == MAX_BALANCERS + 3
 
 
@@ -84,11 +84,11 @@ def test_an_instance_gets_its_own(port: int | None) -> None:
 
 @pytest.mark.parametrize("name", ["\ud800", "x" * 100_000, "", 7])
 def test_a_name_that_is_none(name: object) -> None:
-    """AR-8.4: a network and a balancer whose name fits in no request are passed over, the others are asked."""
+    """AR-8.4: a network and a balancer whose name fits in no request are counted, the others are asked."""
     answers = platform(one=backend("10.0.0.5", p80="online"))
     answers["/1.0/networks?recursion=1"].insert(0, {"name": name, "type": "ovn"})
     answers["/1.0/networks/net%201/load-balancers?recursion=1"].insert(0, {"listen_address": name})
-    assert backend_health(answers.__getitem__) == {("10.0.0.5", 80): True}
+    assert backend_health(answers.__getitem__) == ({("10.0.0.5", 80): True}, 2)
 
 
 hostile = st.recursive(
@@ -105,4 +105,4 @@ hostile = st.recursive(
 def test_hostile_answers(path: str, answer: object) -> None:
     """AR-8.4: whatever is answered, something is reported or nothing is, and nothing is raised."""
     answers = {**platform(one=backend("10.0.0.5", p80="online")), path: answer}
-    assert set(backend_health(lambda asked: answers.get(asked)).values()) <= {True, False}  # noqa: PLW0108  typed
+    assert set(backend_health(lambda asked: answers.get(asked))[0].values()) <= {True, False}  # noqa: PLW0108  typed

@@ -22,6 +22,7 @@ from idkmesh.workloads.drivers import lxd, lxd_exec, lxd_link
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.lxd import LxdDriver
 from idkmesh.workloads.drivers.lxd_answers import LxdError, instance_of
+from idkmesh.workloads.drivers.lxd_balancers import EXTENSION, MAX_BALANCERS
 from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
 from idkmesh.workloads.model import DesiredModule, Instance, InstanceState, LxdPlatform, ModuleKind, Readiness, RunEnd
 from idkmesh.workloads.survey import LIST_SECONDS
@@ -359,6 +360,32 @@ def test_balancers_that_fail_cost_no_listing(path: str, answer: bytes) -> None:
     with daemon(path, **{"1.0/instances": says(found), "1.0?": says(answer)}):
         (instance,) = driver(path).instances([replace(MODULE, port=80)])
     assert (instance.state, instance.port_health) == (InstanceState.RUNNING, None)
+
+
+def test_balancers_that_are_not_asked_are_told_once(path: str) -> None:
+    """AR-8.2: where what they report is read in part, or not at all, a line says so once, and one that it is again."""
+    lines: list[str] = []
+    made = LxdDriver(LxdPlatform(socket=path), log=lambda line, _level: lines.append(line))
+    module = replace(MODULE, port=80)
+    many = listed(*({"listen_address": f"192.0.2.{number}"} for number in range(MAX_BALANCERS + 7)))
+    incus = {
+        "load-balancers?": many,
+        "/state": says(response(200, {"type": "sync", "metadata": {}})),
+        "1.0/networks": listed({"name": "n", "type": "ovn"}),
+        "1.0/instances": listed(metadata("instance-get")),
+        "1.0?": says(response(200, {"type": "sync", "metadata": {"api_extensions": [EXTENSION]}})),
+    }
+    refusing = {**incus, "1.0/networks": says(response(403, {"type": "error", "error": "not\nauthorized"}))}
+    for answers in (incus, incus, refusing, {**incus, "load-balancers?": listed()}, refusing):
+        with daemon(path, **answers):
+            made.instances([module])
+        Path(path).unlink()
+    where = f"lxd at {path}, project default: "
+    assert [line.removeprefix(where).split(";")[0] for line in lines] == [
+        "7 load balancers are not asked",
+        "what load balancers report is read again",
+        "what load balancers report cannot be read: not authorized",
+    ]
 
 
 def test_balancers_that_hang_cost_no_listing(path: str, monkeypatch: pytest.MonkeyPatch) -> None:

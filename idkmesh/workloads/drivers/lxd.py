@@ -82,7 +82,7 @@ class LxdDriver:
                 "pip install '.[lxd]'"
             )
         self._link = LxdLink(platform)
-        self._project = platform.project
+        self._where = f"lxd at {self._link.place.shown}, project {platform.project}"
         self._voice = Voice(lambda _change: None, log)
         self._unended: dict[str, tuple[str, str]] = {}
         self._remembering = threading.Lock()
@@ -136,12 +136,11 @@ class LxdDriver:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _tell_names(self, left_out: int) -> None:
-        where = f"lxd at {self._link.place.shown}, project {self._project}"
         if not left_out:
-            self._voice.well("names", f"{where}: no instance is left out any more")
+            self._voice.well("names", f"{self._where}: no instance is left out any more")
             return
         what = "1 instance is" if left_out == 1 else f"{left_out} instances are"
-        fault = f"{where}: {what} left out, with a name that no instance may have"
+        fault = f"{self._where}: {what} left out, with a name that no instance may have"
         self._voice.ill("names", fault, "rename what is to be seen, to at most 63 letters, digits and hyphens")
 
     def _backend_health(self, until: Deadline) -> dict[tuple[str, int], bool]:
@@ -149,10 +148,19 @@ class LxdDriver:
 
         By the deadline of the listing: one that hangs must not have the listing given up with it.
         """
+        fault = None
+        health: dict[tuple[str, int], bool] = {}
         try:
-            return backend_health(lambda path: self._link.ask("GET", path, until))
-        except LxdError:
-            return {}
+            health, left_out = backend_health(lambda path: self._link.ask("GET", path, until))
+            if left_out:
+                fault = f"{left_out} load balancers are not asked"
+        except LxdError as error:
+            fault = f"what load balancers report cannot be read: {error}"
+        if fault is None:
+            self._voice.well("balancers", f"{self._where}: what load balancers report is read again")
+        else:
+            self._voice.ill("balancers", f"{self._where}: {fault}", "the ports of their backends are tried instead")
+        return health
 
     def _run(self, instance: Instance, readiness: Readiness, uid: int) -> Run:
         if (held := self._still_held(instance)) is not None:
@@ -233,7 +241,7 @@ class LxdDriver:
         return "" if ended.succeeded else ended.error or "it failed without a reason"
 
     def _error(self, what: str, mend: str) -> DriverError:
-        return DriverError(f"lxd at {self._link.place.shown}, project {self._project}: {what}; {mend}")
+        return DriverError(f"{self._where}: {what}; {mend}")
 
 
 def not_listed(why: str, socket: str | None) -> tuple[str, str]:

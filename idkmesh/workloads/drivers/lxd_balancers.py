@@ -22,40 +22,44 @@ MAX_NAME_CHARACTERS: Final = 256
 _WORDS: Final = {"online": True, "offline": False, "error": False}
 
 
-def backend_health(get: Callable[[str], object]) -> dict[tuple[str, int], bool]:
+def backend_health(get: Callable[[str], object]) -> tuple[dict[tuple[str, int], bool], int]:
     """Return what is reported, by address and port of the backend: any balancer that reaches it counts.
 
-    ``get`` returns what the daemon answers to a path, and may raise.
+    With it comes how many balancers were not asked: those beyond :data:`MAX_BALANCERS`, and those whose name, or
+    whose network's, fits in no request; such a network counts as one. ``get`` returns what the daemon answers to
+    a path, and may raise.
     """
     server = get("/1.0")
     extensions = server.get("api_extensions") if isinstance(server, dict) else None
     if not isinstance(extensions, list) or EXTENSION not in extensions:
-        return {}
+        return {}, 0
     found: dict[tuple[str, int], bool] = {}
-    paths = [path for network in _ovn_networks(get("/1.0/networks?recursion=1")) for path in _balancers(get, network)]
-    for path in paths[:MAX_BALANCERS]:
+    networks = list(_ovn_networks(get("/1.0/networks?recursion=1")))
+    listed = [path for network in networks if network for path in _balancers(get, network)]
+    asked = [path for path in listed if path][:MAX_BALANCERS]
+    for path in asked:
         for place, reached in _reported(get(f"{path}/state")):
             found[place] = found.get(place, False) or reached
-    return found
+    return found, len(listed) - len(asked) + networks.count("")
 
 
 def _ovn_networks(listing: object) -> Iterator[str]:
     for network in listing if isinstance(listing, list) else []:
-        if isinstance(network, dict) and network.get("type") == "ovn" and (name := _part(network.get("name"))):
-            yield f"/1.0/networks/{name}/load-balancers"
+        if isinstance(network, dict) and network.get("type") == "ovn":
+            yield _under("/1.0/networks", network.get("name"), "/load-balancers")
 
 
 def _balancers(get: Callable[[str], object], path: str) -> Iterator[str]:
     listing = get(f"{path}?recursion=1")
     for balancer in listing if isinstance(listing, list) else []:
-        if isinstance(balancer, dict) and (address := _part(balancer.get("listen_address"))):
-            yield f"{path}/{address}"
+        if isinstance(balancer, dict):
+            yield _under(path, balancer.get("listen_address"))
 
 
-def _part(name: object) -> str:
-    """Return a name as it stands in a path, nothing where it cannot."""
-    good = isinstance(name, str) and len(name) <= MAX_NAME_CHARACTERS and name.isprintable()
-    return quote(str(name), safe="") if good else ""
+def _under(path: str, name: object, rest: str = "") -> str:
+    """Return the path of what has this name, nothing where it cannot stand in one."""
+    good = isinstance(name, str) and 0 < len(name) <= MAX_NAME_CHARACTERS and name.isprintable()
+    return f"{path}/{quote(str(name), safe='')}{rest}" if good else ""
 
 
 def _reported(state: object) -> Iterator[tuple[tuple[str, int], bool]]:
