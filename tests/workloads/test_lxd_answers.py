@@ -374,6 +374,24 @@ def test_hostile_instances(field: str, value: object, network: object) -> None:
     assert isinstance(found.identity, str)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Command not found: /opt/probe", "Command not found: …"),
+        ('[/opt/probe --password s3cret\\t"x -U a] failed', "[… …  … … …] failed"),
+        ('bad: {"command": ["--password", "s3cret\\\\t\\"x"]}', 'bad: {"command": ["…", "…"]}'),
+        ('xs3cret\\t"xy', "x…y"),
+        ("a bad answer", "… bad answer"),
+        ("/opt/probe" * 100 + 's3cret\\t"x', "…" * 101),
+        ("Instance is frozen", "Instance is frozen"),
+    ],
+)
+def test_a_commands_words_are_not_told(said: str, told: str) -> None:
+    """AR-8.3: program and arguments are blanked out of what the daemon says, as they are or quoted."""
+    command = ("/opt/probe", "--password", 's3cret\\t"x', "-U", "a", "")
+    assert shown(said, command) == " ".join(told.split())
+
+
 @given(st.text(max_size=400))
 def test_texts_of_the_daemon(text: str) -> None:
     """Rule: what the daemon says is printable, one line, and not long before anybody is shown it."""

@@ -21,20 +21,33 @@ from idkmesh.workloads.checks import shown
 from idkmesh.workloads.drivers import lxd, lxd_exec, lxd_link
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.lxd import LxdDriver
-from idkmesh.workloads.drivers.lxd_answers import LxdError, instance_of
+from idkmesh.workloads.drivers.lxd_answers import LxdError, instance_of, operation_of
 from idkmesh.workloads.drivers.lxd_balancers import EXTENSION, MAX_BALANCERS
+from idkmesh.workloads.drivers.lxd_exec import Executed, run_of
 from idkmesh.workloads.drivers.lxd_link import LxdLink, seconds_from_now
-from idkmesh.workloads.model import DesiredModule, Instance, InstanceState, LxdPlatform, ModuleKind, Readiness, RunEnd
+from idkmesh.workloads.model import (
+    DesiredModule,
+    Instance,
+    InstanceState,
+    LxdPlatform,
+    ModuleKind,
+    Readiness,
+    Run,
+    RunEnd,
+)
 from idkmesh.workloads.survey import LIST_SECONDS
 from tests.workloads.recorded import metadata, recorded, response
 from tests.workloads.support import always
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")
 
 MODULE = DesiredModule(name="web", kind=ModuleKind.STATELESS, driver="lxd", instances=("c1",))
+SLACK = 5.0
+"""A machine that is busy; without the bound the last test would take minutes."""
+
 ANSWER = response(200, {"type": "sync", "metadata": []})
 
 
@@ -244,6 +257,81 @@ def test_an_exec_that_does_not_begin(path: str, answer: bytes) -> None:
         assert driver(path).run(the_instance(), Readiness(("true",)), 65534).end is RunEnd.COULD_NOT_RUN
 
 
+@pytest.mark.parametrize("status", [202, 400])
+def test_a_reason_has_no_argument(path: str, status: int) -> None:
+    """AR-8.3: a daemon that repeats what it was asked to run has no argument told, in a refusal or in a result."""
+    command = ("/opt/probe", "--password", "ARGSECRET")
+    error = f"exec {list(command)} in c1: no"
+    began = {"type": "error", "error": error} if status == 400 else recorded("websocket-delete.1-exec")
+    failed = metadata("exit127.2-wait") | {"err": error, "metadata": {}}
+    staged = StagedLink()
+    staged.pairs["wait"][1].sendall(response(200, {"type": "sync", "metadata": failed}))
+    staged.pairs["wait"][1].shutdown(socket.SHUT_WR)
+    try:
+        if status == 400:
+            with daemon(path, exec=says(response(400, began)), instances=says(ours())):
+                reason = driver(path).run(the_instance(), Readiness(command), 65534).reason
+        else:
+            with staged.connected(), pytest.raises(LxdError) as told:
+                lxd_exec.execute(staged, "/1.0/instances/c1", Readiness(command, 1), 65534)  # type: ignore[arg-type]
+            reason = str(told.value)
+    finally:
+        staged.close()
+    assert "in c1: no" in reason
+    assert not [word for word in command if word in reason]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"status_code": 102}, "stopped"),
+        ({"status_code": 110}, "frozen"),
+        ({"last_used_at": "2031-01-01T00:00:00Z"}, "started anew"),
+        ({}, ""),
+    ],
+)
+@pytest.mark.parametrize("end", ["exit3.2-wait", "killed-by-signal.2-wait"])
+def test_the_look_after_a_command_that_failed(
+    path: str, monkeypatch: pytest.MonkeyPatch, end: str, changes: dict[str, object], word: str
+) -> None:
+    """AR-8.4: it failed where its instance runs on; where that was stopped, frozen or started anew it says nothing."""
+    failed = run_of(operation_of(metadata(end)))
+    monkeypatch.setattr(lxd, "execute", lambda *_: Executed(failed))
+    monkeypatch.setattr(lxd, "SECOND_LOOK_SECONDS", 0.0)
+    after = json.loads(ours().partition(b"\r\n\r\n")[2])
+    after["metadata"].update(changes)
+    answers = iter([ours(), response(200, after)])
+    with daemon(path, instances=lambda connection: connection.sendall(next(answers))) as fake:
+        run = driver(path).run(the_instance(), Readiness(("false",)), 65534)
+    assert (run.end, run.code) == ((RunEnd.COULD_NOT_RUN, None) if word else (RunEnd.EXITED, failed.code))
+    assert word in run.reason
+    assert len(fake.asked) == 2
+
+
+def test_no_look_after_a_command_that_passed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.4: a pass counts as it is, and costs no second look."""
+    monkeypatch.setattr(lxd, "execute", lambda *_: Executed(run_of(operation_of(metadata("exit0.2-wait")))))
+    with daemon(path, instances=says(ours())) as fake:
+        assert driver(path).run(the_instance(), Readiness(("true",)), 65534).code == 0
+    assert len(fake.asked) == 1
+
+
+@pytest.mark.parametrize(("uid", "runs"), [(65_534, True), (10_000_000, True), (10_000_001, False)])
+def test_the_look_at_the_map_of_users(path: str, monkeypatch: pytest.MonkeyPatch, uid: int, runs: bool) -> None:
+    """AR-3.3: a user outside the recorded map of an instance has no command started, and none inside it is refused."""
+    started = []
+
+    def execute(*arguments: object) -> Executed:
+        started.append(arguments[-1])
+        return Executed(Run(RunEnd.EXITED, "", 0))
+
+    monkeypatch.setattr(lxd, "execute", execute)
+    with daemon(path, instances=says(ours())):
+        run = driver(path).run(the_instance(), Readiness(("true",)), uid)
+    assert started == ([uid] if runs else [])
+    assert (run.end, "map of users" in run.reason) == ((RunEnd.EXITED if runs else RunEnd.COULD_NOT_RUN), not runs)
+
+
 def test_a_websocket_that_is_refused(path: str) -> None:
     """AR-8.4: a command whose streams cannot be connected has not started."""
     began = recorded("websocket-delete.1-exec")
@@ -429,6 +517,17 @@ class StagedLink:
     def asked(self, *_: object, **__: object) -> socket.socket:
         return self.pairs["wait"][0]
 
+    @contextlib.contextmanager
+    def connected(self, protocols: Mapping[str, object] | None = None) -> Iterator[None]:
+        """Have a run take these connections for its websockets."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                lxd_exec._Execution,
+                "_websocket",
+                lambda _self, name, _deadline: (self.pairs[name][0], (protocols or {}).get(name, Silent())),
+            )
+            yield
+
     def close(self) -> None:
         for pair in self.pairs.values():
             for end in pair:
@@ -436,12 +535,9 @@ class StagedLink:
 
 
 @pytest.mark.parametrize("late", [0.2, 0.0])
-def test_a_command_that_ends_just_before_its_limit(monkeypatch: pytest.MonkeyPatch, late: float) -> None:
+def test_a_command_that_ends_just_before_its_limit(late: float) -> None:
     """AR-8.3, AR-3.4: its operation may end a moment later; only one that goes on for 1 s tells of something left."""
     link = StagedLink()
-    monkeypatch.setattr(
-        lxd_exec._Execution, "_websocket", lambda _self, name, _deadline: (link.pairs[name][0], Silent())
-    )
 
     def daemon_does() -> None:
         time.sleep(0.8)
@@ -455,9 +551,47 @@ def test_a_command_that_ends_just_before_its_limit(monkeypatch: pytest.MonkeyPat
     thread = threading.Thread(target=daemon_does)
     thread.start()
     try:
-        executed = lxd_exec.execute(link, "/1.0/instances/c1", Readiness(("true",), 1), 65534)  # type: ignore[arg-type]
+        with link.connected():
+            executed = lxd_exec.execute(link, "/1.0/instances/c1", Readiness(("true",), 1), 65534)  # type: ignore[arg-type]
     finally:
         thread.join()
         link.close()
     assert (executed.run.end, executed.run.code) == ((RunEnd.EXITED, 0) if late else (RunEnd.LEFT_BEHIND, None))
     assert (executed.unended is None) is bool(late)
+
+
+class Answering(Silent):
+    """A protocol that owes an answer to each piece that comes, larger than what the system takes at once."""
+
+    def data_to_send(self) -> list[bytes]:
+        return [b"x" * 16384] * 1000
+
+
+@pytest.mark.parametrize("name", ["control", "1"])
+def test_a_daemon_that_floods_pings_and_reads_slowly(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """AR-8.4: what a run answers is under its own deadline: no daemon holds it by taking each answer a little later."""
+    monkeypatch.setattr(lxd_exec, "KILL_SECONDS", 0.3)
+    monkeypatch.setattr(lxd_exec, "HELD_SECONDS", 0.3)
+    link = StagedLink()
+    ended = threading.Event()
+    link.pairs[name][1].sendall(b"ping")
+
+    def reads_slowly() -> None:
+        while not ended.wait(0.3):
+            link.pairs[name][1].recv(65536)
+
+    thread = threading.Thread(target=reads_slowly)
+    thread.start()
+    began = time.monotonic()
+    try:
+        with link.connected({name: Answering()}):
+            executed = lxd_exec.execute(link, "/1.0/instances/c1", Readiness(("true",), 1), 65534)  # type: ignore[arg-type]
+    finally:
+        took = time.monotonic() - began
+        ended.set()
+        link.pairs[name][0].close()
+        thread.join(30)
+        link.close()
+    assert took < 1 + 0.3 + 0.3 + SLACK
+    assert (executed.run.end, executed.run.code) == (RunEnd.COULD_NOT_RUN, None)
+    assert executed.unended is not None

@@ -19,11 +19,18 @@ from idkmesh.workloads.module_rules import is_instance_name
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 STREAMS: Final = ("0", "1", "2")
 CONTROL: Final = "control"
 MAX_REASON_CHARACTERS: Final = 200
+_MAX_TEXT_CHARACTERS: Final = 16_384
+"""That are looked at: far more than are shown, for what is blanked is shorter then."""
+
+BLANK: Final = "…"
+MIN_ANYWHERE: Final = 4
+"""Characters of a hidden text that is blanked within a word too."""
+
 MAX_LOCATION_CHARACTERS: Final = 63
 _MAX_NAME_CHARACTERS: Final = 256
 _MARK: Final = re.compile(r"[0-9A-Za-z:.+-]{1,64}")
@@ -79,10 +86,11 @@ class Described:
     address: str | None
 
 
-def metadata_of(raw: bytes) -> object:
+def metadata_of(raw: bytes, hidden: Sequence[str] = ()) -> object:
     """Return what a response says, its operation's description if it began one, or raise :class:`LxdError`.
 
     Nothing else is raised, whatever has come. Only a status of 2xx is a good answer: no redirect is followed.
+    ``hidden`` is not told (see :func:`shown`).
     """
     try:
         status, body = _parsed(raw)
@@ -92,14 +100,15 @@ def metadata_of(raw: bytes) -> object:
         raise LxdError(_BAD_ANSWER)
     if status // 100 != 2 or body.get("type") == "error":  # noqa: PLR2004  2xx
         kind = LxdMissingError if status == http.client.NOT_FOUND else LxdError
-        raise kind(shown(body.get("error")) or f"status {status}")
+        raise kind(shown(body.get("error"), hidden) or f"status {status}")
     return body.get("metadata")
 
 
-def operation_of(metadata: object) -> Operation:
+def operation_of(metadata: object, hidden: Sequence[str] = ()) -> Operation:
     """Return an operation's description as a value.
 
     An inner code of 103 after a wait is an operation that goes on, whatever the response's own status says (AR-8.3).
+    ``hidden`` is not told (see :func:`shown`).
     """
     found = _mapping(metadata)
     identifier, status = found.get("id"), found.get("status_code")
@@ -112,7 +121,7 @@ def operation_of(metadata: object) -> Operation:
         path=f"/1.0/operations/{identifier}",
         running=status in _STILL_RUNNING,
         succeeded=status == http.client.OK,
-        error=shown(found.get("err")),
+        error=shown(found.get("err"), hidden),
         code=code if type(code) is int and 0 <= code <= 255 else None,  # noqa: PLR2004  what a process can return
         secrets=secrets,
     )
@@ -187,10 +196,22 @@ def _user_map(text: str) -> list[list[tuple[str, int, int]]]:
     ]
 
 
-def shown(text: object) -> str:
-    """Return a text of the daemon's fit for a line: printable, and not long."""
+def shown(text: object, hidden: Sequence[str] = ()) -> str:
+    """Return a text of the daemon's fit for a line: printable, and not long.
+
+    Each text of ``hidden`` is blanked out of it, as it is or quoted as in JSON and Go: the daemon repeats what it was
+    asked to run, in which a password may stand. A short one is blanked where it is a word by itself: it would take
+    every text apart.
+    """
     if not isinstance(text, str):
         return ""
+    text = text[:_MAX_TEXT_CHARACTERS]
+    forms = {
+        form for word in hidden for form in (word, json.dumps(word)[1:-1], json.dumps(word, ensure_ascii=False)[1:-1])
+    }
+    for form in sorted(forms - {""}, key=len, reverse=True):
+        pattern = re.escape(form)
+        text = re.sub(pattern if len(form) >= MIN_ANYWHERE else rf"(?<!\w){pattern}(?!\w)", BLANK, text)
     printable = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(printable.split())[:MAX_REASON_CHARACTERS]
 

@@ -14,6 +14,7 @@ Laws of this module:
 
 from __future__ import annotations
 
+import enum
 import json
 import selectors
 import ssl
@@ -36,6 +37,7 @@ from idkmesh.workloads.model import Run, RunEnd
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
     from websockets.client import ClientProtocol
 
@@ -64,10 +66,19 @@ MAX_FRAME_BYTES: Final = 1024 * 1024
 """Of one frame of output; the daemon sends at most 128 KiB."""
 
 SEND_SECONDS: Final = 1.0
-"""For a pong or the signal: a few bytes, which an empty buffer takes at once."""
+"""For pongs or the signal: a few bytes, which an empty buffer takes at once."""
 
 _MAX_ANSWER_BYTES: Final = 1024 * 1024
 _SIGKILL: Final = 9
+
+
+class Sent(enum.Enum):
+    """What came of sending."""
+
+    ALL = "all"
+    PART = "part"
+    """The other side did not take it in time."""
+    CLOSED = "closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +105,18 @@ def execute(link: LxdLink, path: str, readiness: Readiness, uid: int) -> Execute
         "group": uid,
         "cwd": "/",
     }
-    operation = operation_of(link.ask("POST", f"{path}/exec", starting, body))
-    with _Execution(link, operation) as execution:
+    hidden = readiness.command
+    operation = operation_of(link.ask("POST", f"{path}/exec", starting, body, hidden=hidden), hidden)
+    with _Execution(link, operation, hidden) as execution:
         execution.start(starting, readiness.timeout_secs)
         return execution.result(seconds_from_now(readiness.timeout_secs))
 
 
 class _Execution:
-    """A command's five connections."""
+    """A command's five connections. No text of ``hidden``, which is the command, is told of the daemon's words."""
 
-    def __init__(self, link: LxdLink, operation: Operation) -> None:
+    def __init__(self, link: LxdLink, operation: Operation, hidden: Sequence[str]) -> None:
+        self._hidden = hidden
         self._link = link
         self._operation = operation
         self._stack = ExitStack()
@@ -134,7 +147,7 @@ class _Execution:
                 self._control = connection, protocol
             if name == "0":
                 protocol.send_text(b"")  # that is how the end of the input is told
-                _send_what_is_due(connection, protocol)
+                _send_what_is_due(connection, protocol, deadline)
             self._watch(connection, protocol)
 
     def result(self, limit: Deadline) -> Executed:
@@ -190,7 +203,8 @@ class _Execution:
             if self._has_pending():
                 ready = [(key, selectors.EVENT_READ) for key in self._selector.get_map().values()]
             for key, _ in ready:
-                self._take(*key.data)
+                connection, protocol = key.data
+                self._take(connection, protocol, deadline)
             if self._paced and self._taken > FREE_BYTES:
                 self._taken -= PIECE_BYTES
                 time.sleep(PACE_SECONDS)
@@ -205,7 +219,12 @@ class _Execution:
             for key in self._selector.get_map().values()
         )
 
-    def _take(self, connection: socket.socket, protocol: ClientProtocol | None) -> None:
+    def _take(self, connection: socket.socket, protocol: ClientProtocol | None, deadline: Deadline) -> None:
+        """Take what has come on a connection, and answer it by the deadline.
+
+        One that does not take the answer is heard no more. That is not its end: a command whose control is such a one
+        was not seen to end.
+        """
         if protocol is None:
             self._take_answer(connection)
             return
@@ -215,9 +234,10 @@ class _Execution:
         self._taken += len(piece)
         protocol.receive_data(piece) if piece else protocol.receive_eof()
         protocol.events_received()
-        if not piece or not _send_what_is_due(connection, protocol):
+        sent = _send_what_is_due(connection, protocol, deadline) if piece else Sent.CLOSED
+        if sent is not Sent.ALL:
             self._selector.unregister(connection)
-            if self._control is not None and connection is self._control[0]:
+            if sent is Sent.CLOSED and self._control is not None and connection is self._control[0]:
                 self._control = None
 
     def _take_answer(self, connection: socket.socket) -> None:
@@ -230,7 +250,7 @@ class _Execution:
             return
         self._selector.unregister(connection)
         try:
-            self._ended = operation_of(metadata_of(bytes(self._answer)))
+            self._ended = operation_of(metadata_of(bytes(self._answer), self._hidden), self._hidden)
         except LxdMissingError:
             raise LxdError("its result is lost: the operation is gone") from None
         except LxdError as error:
@@ -240,7 +260,7 @@ class _Execution:
         assert self._control is not None  # noqa: S101  for the type checker: the caller has looked
         connection, protocol = self._control
         protocol.send_text(json.dumps({"command": "signal", "signal": _SIGKILL}).encode())
-        _send_what_is_due(connection, protocol)
+        _send_what_is_due(connection, protocol, seconds_from_now(KILL_SECONDS))
 
     def _exited(self) -> Run:
         assert self._ended is not None  # noqa: S101  for the type checker: the caller has looked
@@ -271,15 +291,17 @@ def _come(connection: socket.socket) -> bytes | None:
         return b""
 
 
-def _send_what_is_due(connection: socket.socket, protocol: ClientProtocol) -> bool:
-    """Send what the protocol answers, pongs above all, and say whether the connection stands."""
+def _send_what_is_due(connection: socket.socket, protocol: ClientProtocol, deadline: Deadline) -> Sent:
+    """Send what the protocol answers, pongs above all, within :data:`SEND_SECONDS` in all and by the deadline."""
+    due = protocol.data_to_send()
+    data = b"".join(due)
     try:
-        for data in protocol.data_to_send():
-            if not data:
-                return False
-            connection.settimeout(SEND_SECONDS)
-            connection.sendall(data)
+        if data:
+            connection.settimeout(min(SEND_SECONDS, deadline.left()))
+            connection.sendall(data)  # of sendall, the timeout is a total
             connection.settimeout(0)
+    except (TimeoutError, BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return Sent.PART
     except OSError:
-        return False
-    return True
+        return Sent.CLOSED
+    return Sent.ALL if all(due) else Sent.CLOSED

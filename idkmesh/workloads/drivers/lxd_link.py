@@ -28,6 +28,7 @@ from idkmesh.workloads.drivers.lxd_answers import LxdError, metadata_of
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Sequence
 
     from idkmesh.health.probes.resolving import Address
     from idkmesh.workloads.model import LxdPlatform
@@ -81,15 +82,24 @@ class LxdLink:
         if self.place.socket is None:
             self._context, self._pinned = _trust(platform)
 
-    def ask(self, method: str, path: str, deadline: Deadline, body: object = None, **query: str) -> object:
-        """Send a request and return the metadata of the answer, or raise :class:`LxdError`."""
+    def ask(
+        self,
+        method: str,
+        path: str,
+        deadline: Deadline,
+        body: object = None,
+        *,
+        hidden: Sequence[str] = (),
+        **query: str,
+    ) -> object:
+        """Send a request and return the metadata of the answer, or raise :class:`LxdError`, without ``hidden``."""
         with self.asked(method, path, deadline, body, **query) as connection:
             received = bytearray()
             while piece := receive(connection, deadline):
                 received += piece
                 if len(received) > MAX_ANSWER_BYTES:
                     raise LxdError(f"an answer over {MAX_ANSWER_BYTES // 1024**2} MiB")
-        return metadata_of(bytes(received))
+        return metadata_of(bytes(received), hidden)
 
     def asked(self, method: str, path: str, deadline: Deadline, body: object = None, **query: str) -> socket.socket:
         """Send a request and return the connection on which its answer will come, whole, and then its end."""
