@@ -31,6 +31,7 @@ from idkmesh.workloads.parts import (
     trackers_of,
 )
 from idkmesh.workloads.reading import WorkloadReading
+from idkmesh.workloads.snapshot import Role
 from idkmesh.workloads.supervisor import Supervisor
 from idkmesh.workloads.voice import Voice, printing
 
@@ -143,6 +144,8 @@ class WorkloadService:
         the start alone, for trackers and claims belong to it.
         """
         with self._reloading:
+            if self._ended.is_set():
+                raise SupervisionError("the supervisor has ended")
             if declaration.supervisor.lease != self._declaration.supervisor.lease:
                 raise SupervisionError(
                     "supervisor.lease has changed, and is read at the start alone; end the supervisor and start it anew"
@@ -186,9 +189,11 @@ class WorkloadService:
 
     def reading(self) -> WorkloadReading:
         """Return what is known. Waits for nothing."""
-        return WorkloadReading(
-            snapshot=self._supervisor.snapshot(), now=system_stamp(), lease_fault=self._keeper.trouble
-        )
+        snapshot = self._supervisor.snapshot()
+        if snapshot.role is Role.HOLDER and self._keeper.held() is None:
+            # A pass may go on for a minute: until its end nobody says that he holds what another one may hold by now.
+            snapshot = snapshot.standing_by(self._keeper.holder_name())
+        return WorkloadReading(snapshot=snapshot, now=system_stamp(), lease_fault=self._keeper.trouble)
 
     # --- parts ----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,10 @@ class Snapshot:
         """Return what is known where no declaration was given."""
         spec = SupervisorSpec()
         return cls(role=Role.NONE, modules=(), spec=spec, passes=Passes(float(spec.interval_s)))
+
+    def standing_by(self, holder: str | None) -> Snapshot:
+        """Return what is shown where ``holder`` acts, and not this supervisor: nothing of its instances (AR-6.4)."""
+        return replace(self, role=Role.STANDBY, holder=holder, records={}, platforms={}, unmatched=frozenset())
 
     def records_of(self, module: str) -> list[Record]:
         """Return the instances of a module, in the order in which they were listed."""

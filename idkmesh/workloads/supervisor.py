@@ -281,10 +281,10 @@ class Supervisor:
         return ours
 
     def _show(self, role: Role, **more: object) -> None:
-        facts = {"role": role, "holder": self._lease.holder_name(), "store_fault": self._voice.fault("store"), **more}
+        ledger, holder = self._ledger, self._lease.holder_name()
+        facts = {"store_fault": self._voice.fault("store"), **more}
         if role is Role.HOLDER:
-            ledger = self._ledger
-            facts |= {"records": ledger.records, "platforms": ledger.platforms, "unmatched": ledger.unmatched}
-        else:
-            facts |= {"records": {}, "platforms": {}, "unmatched": frozenset()}
-        self._snapshot = replace(self._snapshot, **facts)  # type: ignore[arg-type]
+            facts |= {"role": role, "holder": holder, "records": ledger.records}
+            facts |= {"platforms": ledger.platforms, "unmatched": ledger.unmatched}
+        shown = replace(self._snapshot, **facts)  # type: ignore[arg-type]
+        self._snapshot = shown if role is Role.HOLDER else shown.standing_by(holder)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from idkmesh.workloads.declaration import load_declaration
-from idkmesh.workloads.drivers import process_crew
+from idkmesh.workloads.drivers import process_crew, process_guard
 from idkmesh.workloads.drivers.driver import DriverError
 from idkmesh.workloads.drivers.process import ProcessDriver
 from idkmesh.workloads.drivers.process_crew import next_delay
@@ -305,6 +305,22 @@ def test_a_number_of_somebody_else_is_left_alone() -> None:
     with subprocess.Popen(["true"]) as ended:
         pass
     assert is_ours(ended.pid, 1)
+
+
+def test_the_guard_hears_half_a_line() -> None:
+    """AR-8.5: a supervisor that is killed in the middle of one is followed all the same, and nobody else is ended."""
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as ours:
+        told = f"+{ours.pid} {started_at(ours.pid)}\n+{os.getpid()}"
+        done = subprocess.run(
+            [sys.executable, process_guard.__file__],
+            input=told,
+            text=True,
+            check=False,
+            capture_output=True,
+            timeout=30,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert ours.wait(10) == -signal.SIGTERM
 
 
 def test_restart(driver: ProcessDriver) -> None:

@@ -265,6 +265,28 @@ def test_a_reload_before_the_one_before_was_taken(supervise: Callable[..., Super
     assert slow.started() == running.pids()
 
 
+def test_a_holder_that_is_none_any_more_says_so(
+    supervise: Callable[..., Supervision], slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AR-6.4, AR-7.2: at once, and not when its pass is over: two would say that they hold it."""
+    running = supervise(slow.declaration)
+    assert waited(lambda: running.role is Role.HOLDER or slow.has("began"))
+    slow.end()
+    assert waited(lambda: running.role is Role.HOLDER and running.service.reading().snapshot.records != {})
+    with monkeypatch.context() as patch:
+        patch.setattr("idkmesh.workloads.lease.keeper.LeaseKeeper.held", lambda _keeper: None)
+        snapshot = running.service.reading().snapshot
+        assert (snapshot.role, snapshot.records, snapshot.platforms) == (Role.STANDBY, {}, {})
+
+
+def test_one_that_has_ended_takes_nothing(tmp_path: Path) -> None:
+    """AR-7.6, AR-7.7: what it would make for a reload nobody would close."""
+    made = Supervision(tmp_path, WORKER)
+    assert made.service.stop(STOP)
+    with pytest.raises(SupervisionError, match="has ended"):
+        made.service.reload(declared())
+
+
 def test_what_was_never_taken_is_closed_at_the_end(tmp_path: Path) -> None:
     """AR-7.6, AR-7.7: drivers that a reload has made before the end are closed with it, once each."""
     made = Supervision(tmp_path, WORKER)

@@ -50,6 +50,8 @@ def main() -> None:
     """Follow the input to its end, then end what is left."""
     groups: dict[int, int] = {}
     for line in sys.stdin:
+        if not line.endswith("\n"):  # the supervisor was killed in the middle of it: half a number is another one
+            break
         pid, _, start = line[1:].strip().partition(" ")
         if line.startswith("+"):
             groups[int(pid)] = int(start)
