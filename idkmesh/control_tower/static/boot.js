@@ -60,6 +60,7 @@ const MODULES = [
   "pages/check_yaml",
   "pages/check_judge",
   "pages/check_fields",
+  "pages/declared_modules",
   "pages/check_form",
   "pages/workloads",
   "pages/request_bytes",
