@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import configparser
+import itertools
 import json
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +19,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from idkmesh.cli import build_parser
+from idkmesh.adapter.verdict import FOR_LIVE, FOR_READY, FRESH, RESULT
+from idkmesh.cli import build_parser, main
 from idkmesh.inspect_command import inspect_files
 from idkmesh.readiness_adapter_command import listen_address
 from tests.systemd import needs_systemd, verified
@@ -27,6 +31,8 @@ CLIENT_FILE: Final = "/run/idkmesh/client.json"
 UNITS: Final = ("idkmesh-node.service", "idkmesh-readiness-adapter.service")
 NODE_ID: Final = "5b0c1f0e6f2a4c53b0f1d7f8a9c3e210"
 COMPOSE: Final = shutil.which("docker-compose")
+PAGE: Final = (ROOT / "docs" / "READINESS_ADAPTER.md").read_text(encoding="utf-8")
+HEADS: Final = ("compose.yaml", "kubernetes.yaml", *UNITS)
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -45,14 +51,35 @@ def services() -> dict[str, Any]:
     return found
 
 
-def pod() -> dict[str, Any]:
-    found: dict[str, Any] = documents("kubernetes.yaml")[1]["spec"]["template"]["spec"]
+def of_kind(kind: str) -> dict[str, Any]:
+    (found,) = (each for each in documents("kubernetes.yaml") if each["kind"] == kind)
     return found
+
+
+def pod() -> dict[str, Any]:
+    found: dict[str, Any] = of_kind("StatefulSet")["spec"]["template"]["spec"]
+    return found
+
+
+def containers() -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in pod()["containers"]}
+
+
+def head(name: str) -> list[str]:
+    """Return the commands in the head of a file, which its comment indents."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), (FOLDER / name).read_text("utf-8").splitlines())
+    return [line.removeprefix("#   ") for line in lines if line.startswith("#   ")]
+
+
+def page_blocks(language: str) -> list[list[str]]:
+    """Return the lines of each block of a language on the adapter's page."""
+    found = re.findall(rf"^ *```{language}\n(.*?)^ *```", PAGE, re.MULTILINE | re.DOTALL)
+    return [[line.strip() for line in block.splitlines()] for block in found]
 
 
 def commands() -> dict[str, list[str]]:
     """Return the arguments that each file starts ``idkmesh`` with, by file and part."""
-    (adapter,), (node,) = pod()["initContainers"], pod()["containers"]
+    node, adapter = containers()["node"], containers()["adapter"]
     probes = ("startupProbe", "livenessProbe", "readinessProbe")
     found = {
         "kubernetes adapter": adapter["args"],
@@ -84,9 +111,8 @@ def test_command_lines(part: str) -> None:
 
 
 def test_the_sidecar_of_kubernetes() -> None:
-    """RA-10.1: a sidecar with limits, the client file read-only, no port, and each probe a command of the node's."""
-    (adapter,), (node,) = pod()["initContainers"], pod()["containers"]
-    assert adapter["restartPolicy"] == "Always"
+    """RA-10.1: a sidecar with limits, the client file read-only, no port, and each probe a command."""
+    node, adapter = containers()["node"], containers()["adapter"]
     for container in (adapter, node):
         assert container["resources"]["limits"]["memory"]
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
@@ -101,6 +127,101 @@ def test_the_sidecar_of_kubernetes() -> None:
     assert pod()["securityContext"]["runAsNonRoot"] is True
     assert "hostNetwork" not in pod()
     assert documents("kubelet.yaml")[0]["podPidsLimit"] > 0
+    assert of_kind("StatefulSet")["spec"]["serviceName"] == of_kind("Service")["metadata"]["name"]
+    assert of_kind("Service")["spec"]["clusterIP"] == "None"
+    assert of_kind("Service")["spec"]["selector"] == of_kind("StatefulSet")["spec"]["template"]["metadata"]["labels"]
+
+
+def test_what_restarts_the_node() -> None:
+    """RA-10.3: what restarts the node asks the node, readiness the adapter, and it waits for none."""
+    node = containers()["node"]
+    asks_the_node = ["idkmesh", "healthcheck", "--live", "--timeout", "2", "--port", "8765"]
+    assert node["startupProbe"]["exec"]["command"] == asks_the_node
+    assert node["livenessProbe"]["exec"]["command"] == asks_the_node
+    assert node["readinessProbe"]["exec"]["command"][-1] == "http://127.0.0.1:18181/ready"
+    assert services()["node"]["healthcheck"]["test"][1:] == asks_the_node
+    assert "initContainers" not in pod()
+    assert not {"depends_on", "network_mode"} & services()["node"].keys()
+    assert not {"Wants", "Requires", "BindsTo", "PartOf"} & set(unit(UNITS[0])["Unit"])
+    assert not {"startupProbe", "readinessProbe"} & containers()["adapter"].keys()
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 0), (None, 1)], ids=["yes", "no", "hangs"])
+def test_the_adapters_own_probe(status: int | None, code: int) -> None:
+    """RA-10.3: the adapter's liveness is that it answers, yes or no; one that only accepts is not alive."""
+    program, *arguments = containers()["adapter"]["livenessProbe"]["exec"]["command"]
+    assert program == "python3"
+    assert arguments[-1].count("18181") == 1
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        arguments[-1] = arguments[-1].replace("18181", str(listener.getsockname()[1]))
+        with subprocess.Popen([sys.executable, *arguments], stderr=subprocess.DEVNULL) as probe:
+            connection, _ = listener.accept()
+            with connection:
+                head = connection.recv(4096)
+                if status is not None:
+                    connection.sendall(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode())
+                assert probe.wait(30) == code
+    assert head.startswith(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1:")
+
+
+@pytest.mark.parametrize("given", [of_kind("ConfigMap")["data"]["node_id"], ""], ids=["kubernetes", "compose"])
+def test_what_stands_before_an_id_is_given(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """RA-10.4, RA-2.4: what the files say until somebody gives an id is none: exit code 2, and why."""
+    assert main(["readiness-adapter", f"--node-id={given}", f"--client-file={CLIENT_FILE}"]) == 2
+    assert f"--node-id: {given!r} is refused, it must be" in capsys.readouterr().err
+
+
+STEPS: Final = {
+    "compose.yaml": ("--wait node", "exec node", "/.env", "--wait"),
+    "kubernetes.yaml": ("kubectl apply", "kubectl exec", "kubectl patch", "kubectl delete pod"),
+    "idkmesh-node.service": (
+        "enable --now idkmesh-node",
+        "runuser -u idkmesh",
+        "/adapter.env",
+        "idkmesh-readiness-adapter",
+    ),
+}
+"""What starts the node, asks for its id, says it, and starts the adapter: the last four lines of a file's head."""
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_steps(name: str) -> None:
+    """RA-10.4: the head of each file has the steps in their order, and the page has all that the head has."""
+    steps = head(name)[-4:]
+    assert [word for word, line in zip(STEPS[name], steps, strict=True) if word not in line] == []
+    assert "NODE_ID" in steps[2]
+    asks = shlex.split(steps[1][steps[1].index("idkmesh node get") :])[1:]
+    assert build_parser().parse_args(asks).client_file == CLIENT_FILE
+    assert any(block[-len(head(name)) :] == head(name) for block in page_blocks("sh"))
+
+
+def test_the_steps_name_what_there_is() -> None:
+    """RA-10.4: the pod, container, ConfigMap and files of the steps are those of the files."""
+    steps = head("kubernetes.yaml")
+    assert steps[1].split()[2:5] == [f"{of_kind('StatefulSet')['metadata']['name']}-0", "-c", "node"]
+    assert steps[2].split()[3] == of_kind("ConfigMap")["metadata"]["name"]
+    (patch,) = re.findall(r"--patch '(.*)'", steps[2])
+    assert json.loads(patch)["data"].keys() == of_kind("ConfigMap")["data"].keys()
+    every = [line for block in page_blocks("sh") for line in block] + [line for name in HEADS for line in head(name)]
+    named = {path for line in every for path in re.findall(r"deploy/readiness-adapter/[\w.-]+\.(?:yaml|service)", line)}
+    assert named
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+    told = PAGE + "".join((FOLDER / name).read_text(encoding="utf-8") for name in HEADS)
+    assert set(re.findall(r"docker compose \S+ \S+", told)) == {
+        "docker compose -f deploy/readiness-adapter/compose.yaml"
+    }
+
+
+def test_the_units_before_an_id_is_given() -> None:
+    """RA-10.4: without the file that says the id the adapter is passed over, and not tried until systemd gives up."""
+    adapter = unit(UNITS[1])
+    assert adapter["Unit"]["ConditionPathExists"] == adapter["Service"]["EnvironmentFile"] == "/etc/idkmesh/adapter.env"
+    for line in (line for line in head(UNITS[1]) if line):
+        assert line in head(UNITS[0])
+    examples = (ROOT / "examples" / "idkmesh-supervise.service").read_text(encoding="utf-8")
+    paths = [shlex.split(unit(name)["Service"]["ExecStart"])[0] for name in UNITS]
+    assert paths == ["/usr/local/bin/idkmesh"] * 2
+    assert f"ExecStart={paths[0]} " in examples
 
 
 def test_the_compose_file() -> None:
@@ -156,13 +277,12 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(COMPOSE is None, reason="docker-compose is not here")
 def test_compose_takes_its_file() -> None:
-    """RA-10.1: its own parser takes it, and refuses it where nobody has said which node is meant."""
+    """RA-10.1, RA-10.4: its own parser takes it, also while nobody has said which node is meant."""
     line = [str(COMPOSE), "--file", str(FOLDER / "compose.yaml"), "config", "--quiet"]
     environ = {name: value for name, value in os.environ.items() if name != "NODE_ID"}
-    told = subprocess.run(line, env=environ | {"NODE_ID": NODE_ID}, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stderr) == (0, "")
-    told = subprocess.run(line, env=environ, capture_output=True, text=True, check=False)
-    assert "set it to what idkmesh node get says" in told.stderr
+    for given in ({"NODE_ID": NODE_ID}, {}):
+        told = subprocess.run(line, env=environ | given, capture_output=True, text=True, check=False)
+        assert (told.returncode, told.stderr) == (0, "")
 
 
 def test_kubernetes_takes_its_documents() -> None:
@@ -173,8 +293,16 @@ def test_kubernetes_takes_its_documents() -> None:
 
 def test_what_the_page_tells_to_type() -> None:
     """Rule: the commands of the adapter's page are commands of this version."""
-    page = (ROOT / "docs" / "READINESS_ADAPTER.md").read_text(encoding="utf-8")
-    lines = [line.strip() for line in page.splitlines() if line.strip().startswith("idkmesh ")]
+    lines = [line.strip() for line in PAGE.splitlines() if line.strip().startswith("idkmesh ")]
     assert len(lines) >= 4
     for line in lines:
         build_parser().parse_args(shlex.split(line)[1:])
+
+
+def test_every_condition_has_its_remedy() -> None:
+    """RA-7.5: the page has what to do for each condition that a line of the log may name, and for no other."""
+    rows = re.findall(
+        r"^\| (`.+?`) \| [^|]+ \| [^|]+ \|$", PAGE.partition("## What stands against it")[2], re.MULTILINE
+    )
+    named = [name for row in itertools.takewhile(lambda row: "." not in row, rows) for name in re.findall(r"\w+", row)]
+    assert named == [RESULT, FRESH, *(condition.name for condition in (*FOR_LIVE, *FOR_READY))]
