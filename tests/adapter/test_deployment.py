@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import fnmatch
 import itertools
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -222,6 +224,61 @@ def test_the_units_before_an_id_is_given() -> None:
     paths = [shlex.split(unit(name)["Service"]["ExecStart"])[0] for name in UNITS]
     assert paths == ["/usr/local/bin/idkmesh"] * 2
     assert f"ExecStart={paths[0]} " in examples
+
+
+def passes(name: str) -> bool:
+    """Return whether ``.dockerignore`` lets a path through: the last pattern for it or a folder above it decides."""
+    through = True
+    for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
+        pattern = line.removeprefix("!")
+        if line and not line.startswith("#"):
+            parts = name.split("/")
+            above = ["/".join(parts[: number + 1]) for number in range(len(parts))]
+            if any(fnmatch.fnmatchcase(f"/{each}", f"/{pattern}".replace("/**/", "*/")) for each in above):
+                through = line != pattern
+    return through
+
+
+@pytest.mark.parametrize("file", ["deploy/readiness-adapter/Containerfile", "examples/Dockerfile"])
+def test_what_the_images_need_is_let_through(file: str) -> None:
+    """RA-10.5: all that an image copies is let through by `.dockerignore`, and stands there by name."""
+    lines = re.findall(r"^COPY (?!--from)(.*) \S+$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    names = " ".join(lines).split()
+    assert {"pyproject.toml", "README.md", "LICENSE", "idkmesh"} <= set(names)
+    assert "." not in names
+    kept = [path for name in names for path in ((ROOT / name).rglob("*") if (ROOT / name).is_dir() else [ROOT / name])]
+    kept = [path for path in kept if path.is_file() and "__pycache__" not in path.parts]
+    assert [path for path in kept if not passes(path.relative_to(ROOT).as_posix())] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".git/config", ".venv/bin/python", "node.json", "deploy/readiness-adapter/.env", "idkmesh/__pycache__/cli.pyc"],
+)
+def test_what_no_image_needs_is_kept_out(name: str) -> None:
+    """RA-10.5: the history, an environment and what has a token are not even sent to a builder."""
+    assert not passes(name)
+
+
+def test_the_package_is_built_of_what_is_copied(tmp_path: Path) -> None:
+    """RA-10.5: what the Containerfile copies is enough to build the package of."""
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (FOLDER / "Containerfile").read_text("utf-8"), re.MULTILINE)
+    for name in " ".join(copied).split():
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, tmp_path)
+    code = "import hatchling.build as build; print(build.build_wheel('.'))"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "idkmesh/adapter/node_get.py" in zipfile.ZipFile(wheel).namelist()
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="no checkout")
+@pytest.mark.parametrize("name", ["node.json", "n1.client.json", "deploy/readiness-adapter/.env"])
+def test_git_leaves_client_files_out(name: str) -> None:
+    """Rule: what the page and the README have a reader write with a token in it is not added to the history."""
+    assert subprocess.run(["git", "-C", str(ROOT), "check-ignore", "--quiet", name], check=False).returncode == 0
 
 
 def test_the_compose_file() -> None:
