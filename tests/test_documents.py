@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from idkmesh.health.matrix_file import read_matrix
+from idkmesh.workloads.declaration import load_declaration
 from scripts.bench.benchlib.processes import free_port
 
 if TYPE_CHECKING:
@@ -169,6 +170,18 @@ def test_printing_a_stanza() -> None:
         assert done.returncode in {0, 1, 3}  # the example's database is not here
         assert done.stdout
         assert done.stderr == ""
+
+
+def test_the_modules_of_the_readme() -> None:
+    """AR-2.7: the declarations that the README names are taken; those that it has first need no platform."""
+    named = re.findall(r"^idkmesh (modules check|control-tower|supervise) .*?(examples/\S+)", README, re.MULTILINE)
+    assert [file for _, file in named] == ["examples/modules-local.yaml"] * 3 + ["examples/modules.yaml"]
+    for file, drivers in {
+        "examples/modules-local.yaml": {"process"},
+        "examples/modules.yaml": {"lxd", "process"},
+    }.items():
+        declared = load_declaration((ROOT / file).read_text(encoding="utf-8"), file)
+        assert {module.driver for module in declared.modules} == drivers
 
 
 def test_run_without_arguments_serves_something_to_see(tmp_path: Path) -> None:

@@ -229,14 +229,15 @@ def test_nothing_is_left(
     assert descriptors() == before
 
 
-def test_the_example_runs(driver: ProcessDriver) -> None:
+@pytest.mark.parametrize("example", ["modules.yaml", "modules-local.yaml"])
+def test_the_example_runs(example: str, driver: ProcessDriver) -> None:
     """AR-8.5, AR-3.5: the example's process runs in a checkout as it is; its port opens, and its command passes.
 
     At another port than the example's, which somebody may use.
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    text = (ROOT / "examples" / "modules.yaml").read_text(encoding="utf-8").replace("8089", str(port))
+    text = (ROOT / "examples" / example).read_text(encoding="utf-8").replace("8089", str(port))
     declared = next(each for each in load_declaration(text, "m.yaml").modules if each.driver == "process")
     instance = one(driver, replace(declared, cwd=str(ROOT)))
     assert (instance.name, declared.port) == ("docs-1", port)
