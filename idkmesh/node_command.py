@@ -15,7 +15,7 @@ def get(client_file: str, *, as_json: bool) -> int:
         data = node_get.ask(node_get.read_client_file(client_file))
         lines = [data.decode("utf-8")] if as_json else _lines(data)
     except node_get.NodeGetError as error:
-        if as_json and error.code != node_get.EXIT_USAGE:
+        if as_json:
             console.say(node_get.failure_text(str(error)))
         raise CommandError(str(error), error.code) from None
     for line in lines:

@@ -51,7 +51,7 @@ def check(request: Request) -> int:
     """Look once, print a line, and return the exit code (RA-9.3)."""
     listen_address(request.listen)
     argv = _checked(request, must_exist=True)
-    sampler = Sampler(request.node_id, _meanings(request))
+    sampler = Sampler(request.node_id)
     looks = Looks(argv, sampler, lambda _: None)
     with contextlib.closing(looks), _stopped_by_signals(looks) as signals:
         looks.run(1)
@@ -96,7 +96,7 @@ class Sampling:
     def __init__(self, request: Request, argv: Sequence[str], log: PromptLog) -> None:
         self._node_id = request.node_id
         self._log = log
-        self._sampler = Sampler(request.node_id, _meanings(request))
+        self._sampler = Sampler(request.node_id)
         self._looks = Looks(argv, self._sampler, self._tell)
         self._told: str | None = None
         self._told_not_begun: str | None = None
@@ -189,11 +189,6 @@ def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
         console.complain(f"idkmesh: the client file {file} is not there yet: every answer is no until it is")
     own = (sys.executable, "-I", "-S", node_get.__file__, "--client-file", os.path.abspath(file))  # noqa: PTH100  it is a symbolic link that a mounted secret changes
     return request.argv or own
-
-
-def _meanings(request: Request) -> dict[int, str]:
-    """Return what the exit codes of our own command mean: with this one it prints no document (RA-6.2)."""
-    return {} if request.argv else {EXIT_USAGE: f"the client file {request.client_file} is not there, or is refused"}
 
 
 @contextlib.contextmanager

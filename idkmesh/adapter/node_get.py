@@ -28,6 +28,9 @@ TIMEOUT_SECONDS = 1.0
 MAX_BODY_BYTES = 256 * 1024
 MAX_HEAD_BYTES = 16 * 1024
 MAX_FILE_BYTES = 8 * 1024
+MAX_REASON = 200
+"""Characters (RA-2.3)."""
+CUT = " ... "
 
 EXIT_NO = 1
 EXIT_USAGE = 2
@@ -78,6 +81,8 @@ class Client:
 
 def read_client_file(path: str) -> Client:
     """Return what a client file says (RA-4.1, RA-4.2). Raises :class:`NodeGetError` with the code for a bad file."""
+    if not path:  # to the system that is a file which is not there, and nobody will ever write it
+        raise NodeGetError("the client file has no name; give it one with --client-file", EXIT_USAGE)
     try:
         # A FIFO under the name would keep an open() without O_NONBLOCK for ever.
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -160,6 +165,9 @@ def ask(client: Client, timeout: float = TIMEOUT_SECONDS) -> bytes:
     if body is None or document is None or document.get("kind") != KIND:
         what = f"status {status}, which is no observation of a node"
         raise NodeGetError(f"could not tell: {client.address} answers {what}", EXIT_UNKNOWN)
+    if document.get("schema_version") != SCHEMA_VERSION:
+        line = f"could not tell: {client.address} answers an observation, and not one of version {SCHEMA_VERSION}"
+        raise NodeGetError(line, EXIT_UNKNOWN)
     return body
 
 
@@ -222,8 +230,11 @@ def _is_number(text: str, allowed: range) -> bool:
 
 
 def failure_text(reason: str) -> str:
-    """Return the document of a look that told nothing (RA-2.3)."""
-    shown = "".join(char if " " <= char <= "~" else "?" for char in reason)[:200]
+    """Return the document of a look that told nothing (RA-2.3). A long reason loses its middle, where a path is."""
+    shown = "".join(char if " " <= char <= "~" else "?" for char in reason)
+    if len(shown) > MAX_REASON:
+        kept = (MAX_REASON - len(CUT)) // 2
+        shown = shown[:kept] + CUT + shown[-kept:]
     return (
         f'{{"kind":"{KIND}","schema_version":"{SCHEMA_VERSION}","result":"failed",'
         f'"reason":{_json.encode_basestring_ascii(shown)}}}'
@@ -239,8 +250,7 @@ def main(argv: "Sequence[str]") -> int:
     try:
         _write(1, ask(read_client_file(arguments[1])).decode("utf-8"))
     except NodeGetError as error:
-        if error.code != EXIT_USAGE:
-            _write(1, failure_text(str(error)))
+        _write(1, failure_text(str(error)))
         _write(2, "idkmesh: " + str(error).encode("unicode_escape").decode("ascii"))
         return error.code
     return 0

@@ -12,7 +12,6 @@ Laws:
 from __future__ import annotations
 
 import enum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.adapter.observation import MAX_DOCUMENT_BYTES, Failure, ObservationError, parse_observation
@@ -65,19 +64,14 @@ FAILURES: Final[Mapping[Event, str]] = {
 }
 
 
-NO_MEANINGS: Final[Mapping[int, str]] = MappingProxyType({})
-
-
 class Sampler:
     """The looks at one node, one after the other. The first is due at once.
 
-    ``meanings`` says what exit codes of the command mean, for those that it prints no document with. One thread calls
-    the methods. ``held`` and ``not_begun`` are for any thread to read: each is replaced whole.
+    One thread calls the methods. ``held`` and ``not_begun`` are for any thread to read: each is replaced whole.
     """
 
-    def __init__(self, node_id: str, meanings: Mapping[int, str] = NO_MEANINGS) -> None:
+    def __init__(self, node_id: str) -> None:
         self._node_id = node_id
-        self._meanings = meanings
         self._phase = Phase.WAITING
         self._until: float | None = None
         self._output = bytearray()
@@ -138,7 +132,7 @@ class Sampler:
     def reaped(self, code: int | None, now: float) -> None:
         """Take note that the look is complete. ``code`` is the exit code, None where it was lost."""
         self._advance(Event.REAPED)
-        self._completed(self._failure or outcome_of(code, bytes(self._output), self._meanings), now)
+        self._completed(self._failure or outcome_of(code, bytes(self._output)), now)
         self._output = bytearray()
 
     def _give_up(self, event: Event, now: float) -> None:
@@ -156,20 +150,19 @@ class Sampler:
         self._phase = TRANSITIONS[self._phase][event]
 
 
-def outcome_of(code: int | None, output: bytes, meanings: Mapping[int, str] = NO_MEANINGS) -> Observation | Failure:
+def outcome_of(code: int | None, output: bytes) -> Observation | Failure:
     """Return what a child has told that ended in time with the exit code ``code``, negative for a signal's number."""
     try:
         told = parse_observation(output)
     except ObservationError as error:
-        return Failure(str(error) if code == 0 else _ending(code, meanings))
-    return told if code == 0 or isinstance(told, Failure) else Failure(_ending(code, meanings))
+        return Failure(str(error) if code == 0 else _ending(code))
+    return told if code == 0 or isinstance(told, Failure) else Failure(_ending(code))
 
 
-def _ending(code: int | None, meanings: Mapping[int, str]) -> str:
+def _ending(code: int | None) -> str:
     """Return what an end other than exit code 0 says."""
     if code is None:
         return "the exit status of the node's command is lost: somebody else waits for any child of the adapter"
     if code < 0:
         return f"the node's command was ended by signal {-code}"
-    meaning = f": {meanings[code]}" if code in meanings else ""
-    return f"the node's command ended with exit code {code}{meaning}"
+    return f"the node's command ended with exit code {code}"

@@ -287,4 +287,7 @@ def test_a_client_file_that_is_not_there_yet(link: bool, tmp_path: Path) -> None
         until(lambda: len(here.log()) >= 2, "two lines of the log", PATIENCE)
         assert here.told() == NO
         assert "is not there yet" in here.log()[0]
-        assert f"exit code 2: the client file {file} is not there, or is refused)" in here.log()[1]
+        assert here.log()[1].startswith(
+            "the node is not live: result (the node's command says that it failed: cannot read"
+        )
+        assert here.log()[1].endswith("later.json: No such file or directory)")

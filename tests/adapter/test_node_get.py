@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.adapter import node_get
-from idkmesh.adapter.node_get import Client, NodeGetError, ask, failure_text, read_client_file
+from idkmesh.adapter.node_get import Client, NoClientFileError, NodeGetError, ask, failure_text, read_client_file
 from idkmesh.adapter.observation import Failure, parse_observation
 from idkmesh.control_tower.security import checked_token
 from idkmesh.serving import client_written
@@ -101,6 +101,15 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert "regular file" in refusal(str(tmp_path / "folder"))
     assert refusal(str(tmp_path / "none")).endswith("No such file or directory")
     assert refusal("a\0b").endswith("it is no name of a file")
+
+
+def test_a_file_without_a_name(tmp_path: Path) -> None:
+    """RA-4.2: it is no file that is not there yet: nobody will write it."""
+    with pytest.raises(NodeGetError, match="has no name") as refused:
+        read_client_file("")
+    assert not isinstance(refused.value, NoClientFileError)
+    with pytest.raises(NoClientFileError):
+        read_client_file(str(tmp_path / "later"))
 
 
 @pytest.mark.parametrize(
@@ -282,6 +291,10 @@ def test_who_answers_byte_by_byte() -> None:
         (b"", "HERE answers status 0, which is no observation of a node"),
         (b"nonsense\r\n\r\n", "HERE answers status 0, which is no observation of a node"),
         (http(b"{}"), "HERE answers status 200, which is no observation of a node"),
+        (
+            http(DATA.replace(b'"0.1"', b'"0.2"')),
+            "HERE answers an observation, and not one of version 0.1",
+        ),
         (http(b"[]"), "HERE answers status 200, which is no observation of a node"),
         (http(DATA)[:-1], "HERE answers status 200, which is no observation of a node"),
         (http(DATA, length=5), "HERE answers status 200, which is no observation of a node"),
@@ -291,7 +304,7 @@ def test_who_answers_byte_by_byte() -> None:
         (http(DATA + b" " * 262_144), "HERE answers status 200, which is no observation of a node"),
         (http(b"{}", "401 Unauthorized"), "HERE refuses the token; take the client file of its present start"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_what_is_no_observation(answer: bytes, line: str) -> None:
     """RA-6.2, RA-6.3: another answer, one that is cut short, and one that is too long say nothing of the node."""
@@ -304,6 +317,15 @@ def test_the_document_of_a_failure() -> None:
     told = parse_observation(failure_text('no "answer"\n\\ from ä' + "x" * 500).encode())
     assert isinstance(told, Failure)
     assert told.reason.startswith('the node\'s command says that it failed: no "answer"?\\ from ?xxx')
+    assert failure_document_of("x" * 100 + "y" * 100)["reason"] == "x" * 100 + "y" * 100
+    cut = failure_document_of("the file " + "x" * 500 + " is not there")["reason"]
+    assert len(cut) <= 200
+    assert (cut[:10], cut[-14:]) == ("the file x", "x is not there")
+
+
+def failure_document_of(reason: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(failure_text(reason))
+    return document
 
 
 # --- the file by itself ----------------------------------------------------------------------------------------------
@@ -323,14 +345,18 @@ def test_the_file_by_itself(tmp_path: Path) -> None:
 
 
 def test_what_it_says_when_it_fails(tmp_path: Path) -> None:
-    """RA-6.2, RA-6.4: a document and a line, and a line alone for a bad file or wrong usage."""
+    """RA-6.2, RA-6.4: a document and a line, which say which it was, and a line alone for wrong usage."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     code, text, errors = run("--client-file", client_file(tmp_path, address=address), "--json")
     assert (code, errors) == (1, f"idkmesh: nobody listens on {address}\n")
     assert isinstance(parse_observation(text.encode()), Failure)
     code, text, errors = run("--client-file", str(tmp_path / "no\nne"))
-    assert (code, text, errors.count("\n")) == (2, "", 1)
+    assert (code, errors.count("\n")) == (2, 1)
+    assert json.loads(text)["reason"].endswith("?ne: No such file or directory")
+    code, text, errors = run("--client-file", client_file(tmp_path, 0o644, address=address))
+    assert code == 2
+    assert "is refused: its mode is 0644" in json.loads(text)["reason"]
     for arguments in ((), ("--client-file",), ("--nothing", "x"), ("--client-file", "a", "b")):
         assert run(*arguments) == (2, "", "usage: node_get.py --client-file FILE\n")
 

@@ -188,12 +188,6 @@ def test_what_is_no_success(code: int | None, output: bytes, reason: str) -> Non
     assert told.reason.startswith(reason)
 
 
-def test_what_an_exit_code_means() -> None:
-    """RA-7.5: where a command's exit code says something by itself, the line has it."""
-    told = outcome_of(2, b"", {2: "no file"})
-    assert told == Failure("the node's command ended with exit code 2: no file")
-
-
 def test_a_success() -> None:
     """RA-7.3: the document, and the exit code 0."""
     assert isinstance(outcome_of(0, DOCUMENT), Observation)
