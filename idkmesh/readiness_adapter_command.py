@@ -21,7 +21,7 @@ from idkmesh.adapter.looks import LAST_SECONDS, Looks
 from idkmesh.adapter.observation import IDENTIFIER
 from idkmesh.adapter.sampling import Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
-from idkmesh.adapter.words import verdict_line
+from idkmesh.adapter.words import not_begun_line, verdict_line
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
@@ -58,11 +58,9 @@ def check(request: Request) -> int:
     if signals:
         raise SystemExit(128 + signals[0])
     if sampler.not_begun is not None:
-        raise CommandError(
-            f"could not tell: the node's command could not be started: {sampler.not_begun}", EXIT_UNKNOWN
-        )
+        raise CommandError(f"could not tell: {not_begun_line(argv, sampler.not_begun)}", EXIT_UNKNOWN)
     told = verdict(sampler.held, request.node_id, time.monotonic())
-    console.say(verdict_line(told, sampler.held.failure))
+    console.say(verdict_line(told, sampler.held, request.node_id))
     return 0 if told.ready else EXIT_FAILED
 
 
@@ -95,6 +93,7 @@ class Sampling:
 
     def __init__(self, request: Request, argv: Sequence[str], log: PromptLog) -> None:
         self._node_id = request.node_id
+        self._argv = argv
         self._log = log
         self._sampler = Sampler(request.node_id)
         self._looks = Looks(argv, self._sampler, self._tell)
@@ -152,12 +151,13 @@ class Sampling:
             if sampler.not_begun is None:
                 self._log.write("the node's command can be started again")
             else:
-                line = f"the node's command could not be started: {sampler.not_begun}"
-                self._log.write(f"{line}; what was seen last holds until it is too old", logging.WARNING)
+                seen = sampler.held.observation is not None
+                until = "what was seen last holds until it is too old" if seen else "every answer is no until it can be"
+                self._log.write(f"{not_begun_line(self._argv, sampler.not_begun)}; {until}", logging.WARNING)
         if not sampler.complete:
             return
         held = sampler.held
-        line = verdict_line(verdict(held, self._node_id, now), held.failure)
+        line = verdict_line(verdict(held, self._node_id, now), held, self._node_id)
         if line != self._told:
             self._told = line
             self._log.write(line)

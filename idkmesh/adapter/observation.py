@@ -145,9 +145,12 @@ def _decoded(data: bytes) -> dict[str, Any]:
     if len(data) > MAX_DOCUMENT_BYTES:
         raise ObservationError(f"the observation is refused: it has more than {MAX_DOCUMENT_BYTES} bytes")
     try:
-        document = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+        text = data.decode("utf-8").strip(_SPACE)
+        document, end = _DECODER.raw_decode(text)
+        if end < len(text):
+            raise _FormError("something follows the document" if isinstance(document, dict) else _NO_JSON)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        what = str(error) if isinstance(error, _FormError) else "it is no JSON in UTF-8"
+        what = str(error) if isinstance(error, _FormError) else _NO_JSON
         raise ObservationError(f"the observation is refused: {what}") from None
     if not isinstance(document, dict):
         raise ObservationError("the observation is refused: it is no object")
@@ -167,6 +170,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(_name: str) -> None:
     raise _FormError("it has a number that JSON has not")
+
+
+_NO_JSON: Final = "it is no JSON in UTF-8"
+_SPACE: Final = " \t\r\n"
+"""What may stand around a document (RFC 8259 §2)."""
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_number)
 
 
 def _identity(node: dict[str, Any]) -> NodeIdentity:

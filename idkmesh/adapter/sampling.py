@@ -152,6 +152,8 @@ class Sampler:
 
 def outcome_of(code: int | None, output: bytes) -> Observation | Failure:
     """Return what a child has told that ended in time with the exit code ``code``, negative for a signal's number."""
+    if code == 0 and not output.strip():
+        return Failure("the node's command printed nothing")
     try:
         told = parse_observation(output)
     except ObservationError as error:

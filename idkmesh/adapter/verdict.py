@@ -25,6 +25,8 @@ RESULT: Final = "result"
 """What fails while there is no successful observation."""
 FRESH: Final = "fresh"
 """What fails when it is too old."""
+IDENTITY: Final = "identity"
+"""What fails when it is of another node."""
 NOTHING_YET: Final = "nothing has been seen of the node yet"
 
 
@@ -36,7 +38,7 @@ class Condition(NamedTuple):
 
 
 FOR_LIVE: Final = (
-    Condition("identity", lambda seen, node_id: seen.node.id == node_id),
+    Condition(IDENTITY, lambda seen, node_id: seen.node.id == node_id),
     Condition("health", lambda seen, _: seen.health == "ok"),
     Condition("listeners", lambda seen, _: _owned(seen)),
     Condition("clock", lambda seen, _: seen.clock.readable),

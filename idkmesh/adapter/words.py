@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from idkmesh.adapter.verdict import IDENTITY, RESULT
+
 if TYPE_CHECKING:
-    from idkmesh.adapter.verdict import Verdict
+    from collections.abc import Sequence
+
+    from idkmesh.adapter.verdict import Held, Verdict
 
 
-def verdict_line(told: Verdict, failure: str | None) -> str:
-    """Return what holds and what stands against the rest (RA-7.5); ``failure`` says why nothing was seen."""
-    against = ", ".join(told.not_ready)
+def verdict_line(told: Verdict, held: Held, node_id: str) -> str:
+    """Return what holds and what stands against the rest, and why (RA-7.5). ``node_id`` is the node that is meant."""
     if not told.live:
-        why = "" if failure is None else f" ({failure})"
-        return f"the node is not live: {', '.join(told.not_live)}{why}"
+        return f"the node is not live: {', '.join(_with_reason(name, held, node_id) for name in told.not_live)}"
+    against = ", ".join(told.not_ready)
     if told.ready:
         return "the node is live and ready"
     if told.started:
         return f"the node is live, and not ready: {against}"
     return f"the node is live, has not started, and is not ready: {against}"
+
+
+def not_begun_line(argv: Sequence[str], reason: str) -> str:
+    """Return that a look could not be begun: which program, and why (RA-7.5)."""
+    return f"the node's command {argv[0]!r} could not be started: {reason}"
+
+
+def _with_reason(name: str, held: Held, node_id: str) -> str:
+    """Return a condition's name, and what is known of it beyond that."""
+    if name == RESULT:
+        return f"{name} ({held.failure})"
+    if name == IDENTITY and held.observation is not None:
+        return f"{name} (it is {held.observation.node.id}, and {node_id} is meant)"
+    return name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.adapter.observations import NODE_ID
 from tests.adapter.support import PATIENCE, TOKEN, Adapter, NodeCommand, adapter, alive, client_file, command
 from tests.functional.support import parse, read_to_end, until
 
@@ -64,7 +65,7 @@ def test_another_node(node: NodeCommand, here: Adapter) -> None:
     """RA-3.1: what another node says of itself is no."""
     node.say(node_id="another")
     here.wait_for(*NO)
-    assert here.log()[-1] == "the node is not live: identity"
+    assert here.log()[-1] == f"the node is not live: identity (it is another, and {NODE_ID} is meant)"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +114,9 @@ def test_a_command_that_cannot_be_started_any_more(node: NodeCommand, tmp_path: 
         last_begun = node.runs()[-1][1]
         assert time.monotonic() - last_begun > 3.0
         until(lambda: len(here.log()) > 2, "a line of the log", PATIENCE)
+        why = f"the node's command '{program}' could not be started: no such program"
         assert here.log()[1:] == [
-            "the node's command could not be started: no such program; what was seen last holds until it is too old",
+            f"{why}; what was seen last holds until it is too old",
             "the node is not live: fresh",
         ]
         program.symlink_to(sys.executable)
@@ -223,7 +225,20 @@ def test_check_that_cannot_tell(tmp_path: Path) -> None:
     """RA-9.3: a command that cannot be started tells nothing of the node."""
     ended = run(*command(client_file(tmp_path), "--check", argv=("/no/such/program",)))
     assert ended.returncode == 3
-    assert ended.stderr == "idkmesh: could not tell: the node's command could not be started: no such program\n"
+    why = "the node's command '/no/such/program' could not be started: no such program"
+    assert ended.stderr == f"idkmesh: could not tell: {why}\n"
+
+
+def test_a_command_that_is_not_there_at_the_start(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-3.4, RA-7.5: an adapter waits for it, and says no meanwhile; a line names it, whatever its name is."""
+    program = tmp_path / "my\nnode"
+    with adapter(client_file(tmp_path), tmp_path / "log", argv=(str(program), *node.argv[1:])) as here:
+        until(here.log, "a line of the log", PATIENCE)
+        assert here.told() == NO
+        why = f"the node's command '{tmp_path}/my\\nnode' could not be started: no such program"
+        assert here.log()[0] == f"{why}; every answer is no until it can be"
+        program.symlink_to(sys.executable)
+        here.wait_for(*YES)
 
 
 def test_check_that_is_interrupted(node: NodeCommand, tmp_path: Path) -> None:

@@ -175,10 +175,14 @@ FAILED = json.dumps(failure_document("nobody listens")).encode()
         (1, DOCUMENT, "the node's command ended with exit code 1"),
         (-15, DOCUMENT, "the node's command was ended by signal 15"),
         (None, DOCUMENT, "the exit status of the node's command is lost"),
-        (0, b"", "the observation is refused: it is no JSON in UTF-8"),
+        (0, b"", "the node's command printed nothing"),
+        (0, b" \r\n\t", "the node's command printed nothing"),
+        (1, b"", "the node's command ended with exit code 1"),
         (0, b"Segmentation fault\n", "the observation is refused: it is no JSON in UTF-8"),
         (0, DOCUMENT[:-10], "the observation is refused: it is no JSON in UTF-8"),
-        (0, DOCUMENT + DOCUMENT, "the observation is refused: it is no JSON in UTF-8"),
+        (0, DOCUMENT + DOCUMENT, "the observation is refused: something follows the document"),
+        (0, DOCUMENT + b"done\n", "the observation is refused: something follows the document"),
+        (0, b"5 of 7 are well", "the observation is refused: it is no JSON in UTF-8"),
     ],
 )
 def test_what_is_no_success(code: int | None, output: bytes, reason: str) -> None:
@@ -198,6 +202,10 @@ def test_a_success() -> None:
     [
         ({}, "the node is live and ready"),
         ({"health": "failing"}, "the node is not live: health"),
+        (
+            {"node": {"id": "another", "boot_id": "its-own"}, "health": "failing"},
+            f"the node is not live: identity (it is another, and {NODE_ID} is meant), health",
+        ),
         ({"draining": True}, "the node is live, has not started, and is not ready: draining"),
         (
             {"draining": True, "pressure": "unknown"},
@@ -208,15 +216,15 @@ def test_a_success() -> None:
 def test_a_line_for_people(changes: dict[str, Any], line: str) -> None:
     """RA-7.5: a line names the conditions that fail, and no other."""
     sampler = looked(output=json.dumps(EXAMPLE | changes).encode())
-    assert verdict_line(at(sampler, NOW), sampler.held.failure) == line
+    assert verdict_line(at(sampler, NOW), sampler.held, NODE_ID) == line
 
 
 def test_lines_of_a_node_that_has_started_and_of_one_that_was_not_seen() -> None:
     """RA-7.5: a node that has started says so no more; a failed look says why, a stale one that it is that."""
     sampler = looked()
     look(sampler, NOW + 1, json.dumps(EXAMPLE | {"draining": True}).encode())
-    assert verdict_line(at(sampler, NOW + 1), None) == "the node is live, and not ready: draining"
-    assert verdict_line(at(sampler, NOW + 9), None) == "the node is not live: fresh"
+    assert verdict_line(at(sampler, NOW + 1), sampler.held, NODE_ID) == "the node is live, and not ready: draining"
+    assert verdict_line(at(sampler, NOW + 9), sampler.held, NODE_ID) == "the node is not live: fresh"
     look(sampler, NOW + 9, b"", 3)
     line = "the node is not live: result (the node's command ended with exit code 3)"
-    assert verdict_line(at(sampler, NOW + 9), sampler.held.failure) == line
+    assert verdict_line(at(sampler, NOW + 9), sampler.held, NODE_ID) == line

@@ -97,7 +97,8 @@ def test_a_damaged_clock(tmp_path: Path) -> None:
 def test_another_node(tmp_path: Path) -> None:
     """RA-3.1: a client file that leads to another node than the one that is meant."""
     with node(tmp_path) as tower, adapter(tower.client_file, tmp_path / "log", node_id="another") as here:
-        until(lambda: "the node is not live: identity" in here.log(), "the line", PATIENCE)
+        line = f"the node is not live: identity (it is {tower.seen().node.id}, and another is meant)"
+        until(lambda: line in here.log(), "the line", PATIENCE)
         assert here.told() == NO
 
 
