@@ -353,9 +353,10 @@ def _add_readiness_adapter(commands: argparse._SubParsersAction[_Parser]) -> Non
         "3 could not tell: the command could not be started",
     )
     parser.add_argument("--node-id", metavar="ID", required=True, help="the node that is meant; idkmesh node get says")
-    parser.add_argument(
-        "--client-file", metavar="FILE", required=True, help="the node's address and token, which control-tower writes"
+    text = (
+        "the node's address and token, which control-tower writes; ARGV finds its path in IDKMESH_CLIENT_FILE, and may "
     )
+    parser.add_argument("--client-file", metavar="FILE", help=f"{text}do without one")
     listen = "a loopback IPv4 address and a port, 0 for a free one (default: %(default)s)"
     parser.add_argument("--listen", metavar="ADDR:PORT", default=ADAPTER_LISTEN, help=listen)
     parser.add_argument("--check", action="store_true", help="look once, print what was seen, and end")

@@ -19,7 +19,7 @@ from idkmesh import __version__, console
 from idkmesh.adapter import node_get
 from idkmesh.adapter.looks import LAST_SECONDS, Looks
 from idkmesh.adapter.observation import IDENTIFIER
-from idkmesh.adapter.sampling import Sampler
+from idkmesh.adapter.sampling import Phase, Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
 from idkmesh.adapter.words import not_begun_line, verdict_line
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 
 EXIT_UNKNOWN: Final = 3
 
+LEFT_BEHIND: Final = "the node's command cannot be ended: it is left behind"
+
 JOIN_SECONDS: Final = LAST_SECONDS + 0.2
 """How long the sampling thread may take to end, from when it is asked to: its child's end, and a little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the command line gives. ``argv`` is empty where the node is a control tower."""
+    """What the command line gives. ``argv`` is empty where the node is a control tower, which needs a client file."""
 
     node_id: str
-    client_file: str
+    client_file: str | None
     listen: str
     argv: Sequence[str]
 
@@ -52,9 +54,16 @@ def check(request: Request) -> int:
     listen_address(request.listen)
     argv = _checked(request, must_exist=True)
     sampler = Sampler(request.node_id)
-    looks = Looks(argv, sampler, lambda _: None)
+
+    def turned(_: float) -> None:
+        if sampler.phase is Phase.ENDING:  # it has failed, and its child is waited for no longer than at any other end
+            looks.stop()
+
+    looks = Looks(argv, sampler, turned, client_file=_judged_here(request))
     with contextlib.closing(looks), _stopped_by_signals(looks) as signals:
         looks.run(1)
+    if looks.left_behind:
+        console.complain(LEFT_BEHIND)
     if signals:
         raise SystemExit(128 + signals[0])
     if sampler.not_begun is not None:
@@ -96,7 +105,7 @@ class Sampling:
         self._argv = argv
         self._log = log
         self._sampler = Sampler(request.node_id)
-        self._looks = Looks(argv, self._sampler, self._tell)
+        self._looks = Looks(argv, self._sampler, self._tell, client_file=_judged_here(request))
         self._told: str | None = None
         self._told_not_begun: str | None = None
         self._thread: threading.Thread | None = None
@@ -123,7 +132,7 @@ class Sampling:
             self._stop()
             thread.join(max(0.0, self._join_by - time.monotonic()))
             if thread.is_alive() or self._looks.left_behind:
-                self._log.write("the node's command cannot be ended: it is left behind", logging.WARNING)
+                self._log.write(LEFT_BEHIND, logging.WARNING)
 
     def close(self) -> None:
         """Close what the thread was woken by, unless it is still there."""
@@ -180,6 +189,10 @@ def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
         wanted = "1 to 128 of A-Z a-z 0-9 . _ : ~ - that begin with a letter or digit"
         raise CommandError(f"--node-id: {request.node_id!r} is refused, it must be {wanted}", EXIT_USAGE)
     file = request.client_file
+    if file is None:
+        if not request.argv:
+            raise CommandError("--client-file is needed where no command follows --", EXIT_USAGE)
+        return request.argv
     try:
         node_get.read_client_file(file)
     except node_get.NodeGetError as error:
@@ -189,6 +202,11 @@ def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
         console.complain(f"idkmesh: the client file {file} is not there yet: every answer is no until it is")
     own = (sys.executable, "-I", "-S", node_get.__file__, "--client-file", os.path.abspath(file))  # noqa: PTH100  it is a symbolic link that a mounted secret changes
     return request.argv or own
+
+
+def _judged_here(request: Request) -> str | None:
+    """Return the client file that is to be judged before each look (RA-7.1). Our own command judges it itself."""
+    return os.path.abspath(request.client_file) if request.argv and request.client_file is not None else None  # noqa: PTH100  as above
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ Laws of this module:
    what is in it by then is all. A process that holds it open delays nothing.
 3. Whatever ends a look, the child's group is killed before its leader is reaped (:mod:`idkmesh.child_process`).
 4. A child gets the variables below and no other: what this program was started with may hold secrets.
+5. A client file and a program on a file system that hangs are read by this thread, and keep nobody else.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.adapter import node_get
 from idkmesh.adapter.sampling import Phase
 from idkmesh.child_process import POLL_SECONDS, SpawnError, spawn, touch
 from idkmesh.httpd.wakeup import WakeUp
@@ -32,6 +34,9 @@ PASSED_VARIABLES: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PAT
 
 READ_BYTES: Final = 64 * 1024
 
+CLIENT_FILE_VARIABLE: Final = "IDKMESH_CLIENT_FILE"
+"""Where another program's command finds the path of the client file."""
+
 LAST_SECONDS: Final = 1.0
 """How long a killed child is waited for when this program ends."""
 
@@ -42,11 +47,24 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Looks:
-    """Runs ``argv`` for ``sampler``. ``turned`` is called with the time when something may have changed."""
+    """Runs ``argv`` for ``sampler``. ``turned`` is called with the time when something may have changed.
 
-    def __init__(self, argv: Sequence[str], sampler: Sampler, turned: Callable[[float], None]) -> None:
+    ``client_file`` is for a command that does not judge it itself: it is judged before each run, and the command gets
+    its path (RA-7.1).
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        sampler: Sampler,
+        turned: Callable[[float], None],
+        *,
+        client_file: str | None = None,
+    ) -> None:
         self._argv = argv
-        self._environ = child_environment(os.environ)
+        self._client_file = client_file
+        given = {} if client_file is None else {CLIENT_FILE_VARIABLE: client_file}
+        self._environ = child_environment(os.environ) | given
         self._sampler = sampler
         self._turned = turned
         self._wake_up = WakeUp()
@@ -99,6 +117,12 @@ class Looks:
         self._turned(now)
 
     def _begin(self, now: float) -> None:
+        if self._client_file is not None:
+            try:
+                node_get.read_client_file(self._client_file)
+            except node_get.NodeGetError as error:
+                self._sampler.refused(str(error), now)
+                return
         touch(self._argv[0], self._environ)
         try:
             self._output, write_end = os.pipe()

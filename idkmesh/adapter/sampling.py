@@ -45,6 +45,7 @@ class Event(enum.Enum):
 
     STARTED = "started"
     NOT_STARTED = "not_started"
+    REFUSED = "refused"
     FLOODED = "flooded"
     LATE = "late"
     ENDED = "ended"
@@ -52,7 +53,11 @@ class Event(enum.Enum):
 
 
 TRANSITIONS: Final[Mapping[Phase, Mapping[Event, Phase]]] = {
-    Phase.WAITING: {Event.STARTED: Phase.RUNNING, Event.NOT_STARTED: Phase.WAITING},
+    Phase.WAITING: {
+        Event.STARTED: Phase.RUNNING,
+        Event.NOT_STARTED: Phase.WAITING,
+        Event.REFUSED: Phase.WAITING,
+    },
     Phase.RUNNING: {Event.FLOODED: Phase.ENDING, Event.LATE: Phase.ENDING, Event.ENDED: Phase.ENDING},
     Phase.ENDING: {Event.REAPED: Phase.WAITING},
 }
@@ -110,6 +115,11 @@ class Sampler:
         self._advance(Event.NOT_STARTED)
         self.not_begun = reason
         self._completed(NotStarted(reason), now)
+
+    def refused(self, reason: str, now: float) -> None:
+        """Take note of a look that has failed before a child was started: what it needs is not as it must be."""
+        self._advance(Event.REFUSED)
+        self._completed(Failure(reason), now)
 
     def printed(self, data: bytes, now: float) -> None:
         """Take in some of the output."""

@@ -86,10 +86,11 @@ def client_file(folder: Path, address: str = "127.0.0.1:8765") -> Path:
     return file
 
 
-def command(file: Path, *flags: str, node_id: str = NODE_ID, argv: Sequence[str] = ()) -> list[str]:
+def command(file: Path | None, *flags: str, node_id: str = NODE_ID, argv: Sequence[str] = ()) -> list[str]:
     """Return the command line of an adapter."""
-    program = [sys.executable, "-m", "idkmesh", "readiness-adapter", "--node-id", node_id, "--client-file", str(file)]
-    return [*program, *flags, *(("--", *argv) if argv else ())]
+    program = [sys.executable, "-m", "idkmesh", "readiness-adapter", "--node-id", node_id]
+    named = () if file is None else ("--client-file", str(file))
+    return [*program, *named, *flags, *(("--", *argv) if argv else ())]
 
 
 class Adapter:
@@ -152,7 +153,7 @@ class Adapter:
 
 @contextlib.contextmanager
 def adapter(
-    file: Path, log: Path, *, node_id: str = NODE_ID, argv: Sequence[str] = (), prefix: Sequence[str] = ()
+    file: Path | None, log: Path, *, node_id: str = NODE_ID, argv: Sequence[str] = (), prefix: Sequence[str] = ()
 ) -> Iterator[Adapter]:
     """Run an adapter on a free port, by way of a program where one is given, and end it if the test has not."""
     line = [*prefix, *command(file, "--listen", "127.0.0.1:0", node_id=node_id, argv=argv)]

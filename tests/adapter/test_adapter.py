@@ -282,6 +282,43 @@ def test_a_client_file_for_others_to_read(mode: int, check: tuple[str, ...], nod
     assert node.runs() == []
 
 
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_no_client_file(check: tuple[str, ...], tmp_path: Path) -> None:
+    """RA-7.1, RA-4.2: without ARGV it is needed; a name without a character is none, and is not waited for."""
+    ended = run(*command(None, *check))
+    assert (ended.returncode, ended.stderr) == (2, "idkmesh: --client-file is needed where no command follows --\n")
+    for argv in ((), ("true",)):
+        ended = run(*command(None, "--client-file=", *check, argv=argv))
+        assert ended.returncode == 2
+        assert ended.stderr == "idkmesh: the client file has no name; give it one with --client-file\n"
+
+
+def test_another_program_without_a_client_file(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-7.1: it may have its own secrets; the adapter is given none then."""
+    node.do("tell")
+    assert run(*command(None, "--check", argv=node.argv)).returncode == 0
+    assert "IDKMESH_CLIENT_FILE" not in node.lines("seen")
+    with adapter(None, tmp_path / "log", argv=node.argv) as here:
+        here.wait_for(*YES)
+
+
+def test_a_client_file_of_another_program(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-7.1: one that is missing, or that others can read later on, is a no; --check says so with its exit code."""
+    file = tmp_path / "client.json"
+    assert run(*command(file, "--check", argv=node.argv)).returncode == 2
+    with adapter(file, tmp_path / "log", argv=node.argv) as here:
+        until(lambda: len(here.log()) >= 2, "two lines of the log", PATIENCE)
+        assert here.told() == NO
+        assert node.runs() == []
+        client_file(tmp_path)
+        here.wait_for(*YES)
+        file.chmod(0o644)
+        here.wait_for(*NO)
+        until(lambda: "its mode is 0644" in here.log()[-1], "a line of the log", PATIENCE)
+        file.chmod(0o600)
+        here.wait_for(*YES)
+
+
 @pytest.mark.parametrize("node_id", ["", "-x", "a b", "x" * 129, "é"])
 def test_an_id_that_is_none(node_id: str, tmp_path: Path) -> None:
     """RA-7.1, RA-2.4: what cannot be a node's id is one line and exit code 2."""

@@ -137,6 +137,24 @@ def test_a_child_that_is_left_behind(
     signalled[0].end()
 
 
+def test_a_check_whose_child_cannot_be_ended(
+    tmp_path: Path, request_of: Request, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """RA-9.3: it does not wait for it without an end: a line, and exit code 1."""
+    node = NodeCommand(tmp_path)
+    node.do("hang")
+    signalled: list[Child] = []
+    monkeypatch.setattr(Child, "signal_group", lambda child, _: signalled.append(child))
+    monkeypatch.setattr("idkmesh.adapter.looks.LAST_SECONDS", 0.1)
+    assert check(replace(request_of, argv=node.argv)) == 1
+    told = capfd.readouterr()
+    assert told.out.startswith("the node is not live: result (the node's command ")
+    assert told.err == LEFT_BEHIND
+    os.killpg(signalled[0].pid, signal.SIGKILL)
+    assert signalled[0].wait(PATIENCE)
+    signalled[0].end()
+
+
 def test_a_thread_that_is_left_behind(
     request_of: Request, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,7 @@ from idkmesh.adapter.sampling import Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
 from idkmesh.child_process import Child
 from tests.adapter.observations import NODE_ID
-from tests.adapter.support import PATIENCE, NodeCommand, alive
+from tests.adapter.support import PATIENCE, NodeCommand, alive, client_file
 from tests.functional.support import open_descriptors, until
 
 if TYPE_CHECKING:
@@ -183,6 +183,39 @@ def test_what_a_child_gets(node: NodeCommand, monkeypatch: pytest.MonkeyPatch) -
     assert "LANG" in names
     assert rest[2:] == ["$HOME; echo x", "b''", "True"]
     assert set(node.lines("descriptors")) <= {"0", "1", "2", "3", "4"}  # its own: a file that it writes, a folder
+
+
+def test_a_client_file_that_a_command_does_not_judge(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-7.1, RA-7.3: each look is failed, and nothing is run, until it is right; the command gets its path."""
+    file, sampler = tmp_path / "client.json", Sampler(NODE_ID)
+    told: list[tuple[str | None, int]] = []
+    node.do("tell")
+
+    def turned(_: float) -> None:
+        if sampler.complete == len(told):
+            return
+        told.append((sampler.held.failure, len(node.runs())))
+        if len(told) == 1:
+            client_file(tmp_path).chmod(0o644)
+        elif len(told) == 2:
+            file.chmod(0o600)
+        elif len(told) == 3:
+            file.write_text("{}")
+
+    looks = Looks(node.argv, sampler, turned, client_file=str(file))
+    looks.run(4)
+    looks.close()
+    assert told == [
+        (f"cannot read the client file {file}: No such file or directory", 0),
+        (
+            f"the client file {file} is refused: its mode is 0644, so that others can read or write it; make it 0600",
+            0,
+        ),
+        (None, 1),
+        (f"the client file {file} is refused: it is no idkmesh-client of version 0.1 in JSON", 1),
+    ]
+    assert sampler.not_begun is None
+    assert "IDKMESH_CLIENT_FILE" in node.lines("seen")
 
 
 def test_looks_follow_each_other(node: NodeCommand) -> None:

@@ -151,6 +151,16 @@ def test_a_look_that_could_not_begin() -> None:
     assert sampler.not_begun is None
 
 
+def test_a_look_that_was_refused() -> None:
+    """RA-7.1, RA-3.4: it has failed, which clears at once, and the next is a second later; no child was in it."""
+    sampler = looked()
+    sampler.refused("the file is open to all", NOW + 1)
+    assert at(sampler, NOW + 1).not_live == (RESULT,)
+    assert (sampler.held.failure, sampler.not_begun, sampler.complete) == ("the file is open to all", None, 2)
+    assert not sampler.due(NOW + 1.9)
+    assert sampler.due(NOW + 2)
+
+
 def test_a_failed_look_clears_and_the_next_restores() -> None:
     """RA-3.4, RA-3.5: one failure is enough for no, one success for yes, and the lifetime goes on."""
     sampler = looked()
