@@ -54,12 +54,23 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401  argparse's own
         super().__init__(allow_abbrev=False, **settings)
         self._first = ""
+        self.program: str | None = None
+        """The name of what takes another program's words: all that follow ``--``, and no other."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401  argparse's own
         """Parse, and keep what comes first: without a command argparse looks at no flag."""
-        given = sys.argv[1:] if args is None else args
+        given = list(sys.argv[1:] if args is None else args)
         self._first = given[0] if given else ""
-        return super().parse_known_args(args, namespace)
+        if self.program is None:
+            return super().parse_known_args(given, namespace)
+        end = given.index("--") if "--" in given else len(given)
+        found, rest = super().parse_known_args(given[:end], namespace)
+        if words := getattr(found, self.program):
+            self.error(f"unrecognized arguments: {words[0]}; another program's come after --")
+        if given[end : end + 2] in (["--"], ["--", ""]):
+            self.error("no program follows --")
+        setattr(found, self.program, given[end + 1 :])
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Exit with 2 and one line."""
@@ -334,8 +345,9 @@ def _add_node(commands: argparse._SubParsersAction[_Parser]) -> None:
         "get",
         help="ask a control tower how its node is",
         description="Ask a control tower once, within a second, how its node is. No proxy is used, no name looked up.",
-        epilog="exit codes: 0 it has answered, 1 nobody listens or it timed out, 2 wrong usage or a bad FILE, "
-        "3 could not tell: not the answer of a node, or the token is refused",
+        epilog="exit codes: 0 it has answered, whatever it says of itself (readiness-adapter --check judges that), "
+        "1 nobody listens or it timed out, 2 wrong usage or a bad FILE, 3 could not tell: not the answer of a node, or "
+        "the token is refused",
     )
     text = "the address and the token, as control-tower --client-file writes them"
     getting.add_argument("--client-file", metavar="FILE", required=True, help=text)
@@ -362,6 +374,7 @@ def _add_readiness_adapter(commands: argparse._SubParsersAction[_Parser]) -> Non
     parser.add_argument("--check", action="store_true", help="look once, print what was seen, and end")
     text = "another program that prints the node's observation (default: a control tower is asked)"
     parser.add_argument("argv", metavar="-- ARGV", nargs="*", help=text)
+    parser.program = "argv"
     parser.set_defaults(command=_readiness_adapter)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.cli import build_parser
 from tests.adapter.observations import NODE_ID
 from tests.adapter.support import PATIENCE, TOKEN, Adapter, NodeCommand, adapter, alive, client_file, command
 from tests.functional.support import parse, read_to_end, until
@@ -291,6 +292,32 @@ def test_no_client_file(check: tuple[str, ...], tmp_path: Path) -> None:
         ended = run(*command(None, "--client-file=", *check, argv=argv))
         assert ended.returncode == 2
         assert ended.stderr == "idkmesh: the client file has no name; give it one with --client-file\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--check", "--"), "no program follows --"),
+        (("--",), "no program follows --"),
+        (("--", "", "x"), "no program follows --"),
+        (("--check", "true"), "unrecognized arguments: true; another program's come after --"),
+        (("true", "--", "true"), "unrecognized arguments: true; another program's come after --"),
+        (("--nothing", "--", "true"), "unrecognized arguments: --nothing"),
+    ],
+)
+def test_where_another_program_stands(words: tuple[str, ...], line: str, tmp_path: Path) -> None:
+    """RA-7.1: after the first two dashes and nowhere else; no look of another kind takes its place."""
+    ended = run(*command(client_file(tmp_path), *words))
+    assert ended.returncode == 2
+    assert f": {line} (idkmesh" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("a", "-x", "--listen", "--", "--check"), ("--", "b"), ("-", "")])
+def test_the_words_of_another_program(words: tuple[str, ...]) -> None:
+    """RA-7.1: they are taken as they are, whatever they look like."""
+    arguments = build_parser().parse_args(["readiness-adapter", "--node-id", NODE_ID, "--", *words])
+    assert (tuple(arguments.argv), arguments.check, arguments.client_file) == (words, False, None)
 
 
 def test_another_program_without_a_client_file(node: NodeCommand, tmp_path: Path) -> None:
