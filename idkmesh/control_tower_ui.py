@@ -289,7 +289,9 @@ def serve_control_tower(  # noqa: PLR0913  what the command line gives, a keywor
         stack.enter_context(port_written(port_file, server.server_port))
         stack.enter_context(client_written(client_file, server.origin.removeprefix("http://"), server.token))
         console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
-        console.say(f"open {server.link}")
+        # Who keeps the token in a file has this output kept too, in a journal that others read (CT-2.6).
+        guarded = None if client_file is None else f"{server.origin}/ with the token in {console.fitted(client_file)}"
+        console.say(f"open {guarded or server.link}")
         console.say(f"events are kept in {console.fitted(str(server.events.path))}")
         if open_page:
             # In a thread of its own: a browser that runs in the terminal would keep the server from serving it.

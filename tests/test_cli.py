@@ -249,6 +249,21 @@ def test_control_tower_announces_serves_and_ends_with_0(tmp_path: Path) -> None:
     assert not port_file.exists()
 
 
+def test_the_token_of_a_client_file_is_not_printed(tmp_path: Path) -> None:
+    """CT-2.6, CT-9.2: where the output is a journal, the line names the file that guards the token."""
+    file = tmp_path / "client\n.json"
+    with serving("control-tower", "--port=0", f"--client-file={file}") as service:
+        assert service.process.stdout is not None
+        named = str(file).replace("\n", "\\n")
+        line = service.process.stdout.readline()
+        assert line == f"open http://127.0.0.1:{service.port}/ with the token in {named}\n"
+        token = json.loads(file.read_text())["token"]
+        assert service.get("/api/v1/status", Authorization=f"Bearer {token}")[0] == 200
+        service.process.send_signal(signal.SIGTERM)
+        rest, errors = service.process.communicate(timeout=20)
+    assert token not in service.line + line + rest + errors
+
+
 def test_control_tower_on_sigint() -> None:
     """CT-9.4: Ctrl-C is a drain and exit code 0."""
     with serving("control-tower", "--port=0") as service:
