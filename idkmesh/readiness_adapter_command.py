@@ -63,7 +63,7 @@ def check(request: Request) -> int:
     with contextlib.closing(looks), _stopped_by_signals(looks) as signals:
         looks.run(1)
     if looks.left_behind:
-        console.complain(LEFT_BEHIND)
+        console.complain(f"idkmesh: {LEFT_BEHIND}")
     if signals:
         raise SystemExit(128 + signals[0])
     if sampler.not_begun is not None:

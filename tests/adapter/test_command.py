@@ -149,7 +149,7 @@ def test_a_check_whose_child_cannot_be_ended(
     assert check(replace(request_of, argv=node.argv)) == 1
     told = capfd.readouterr()
     assert told.out.startswith("the node is not live: result (the node's command ")
-    assert told.err == LEFT_BEHIND
+    assert told.err == f"idkmesh: {LEFT_BEHIND}"
     os.killpg(signalled[0].pid, signal.SIGKILL)
     assert signalled[0].wait(PATIENCE)
     signalled[0].end()
