@@ -78,7 +78,7 @@ def serve(request: Request) -> int:
     from idkmesh.httpd.signals import ShutdownSignals, serve_until_signal
 
     with contextlib.ExitStack() as stack:
-        signals = stack.enter_context(ShutdownSignals())  # an early one must not be lost
+        signals = stack.enter_context(ShutdownSignals(second_ends=False))  # an early one must not be lost
         address, argv = listen_address(request.listen), _checked(request, must_exist=False)
         from idkmesh.adapter.log import PromptLog
         from idkmesh.adapter.server import AdapterServer

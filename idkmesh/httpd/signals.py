@@ -21,8 +21,12 @@ class ShutdownSignals:
     For the main thread. The handler sets one attribute and writes one byte, nothing else.
     """
 
-    def __init__(self) -> None:
-        """Catch nothing yet."""
+    def __init__(self, *, second_ends: bool = True) -> None:
+        """Catch nothing yet.
+
+        :param second_ends: False for a program whose end is bounded anyway, and is to be orderly: it has children.
+        """
+        self._second_ends = second_ends
         self._requested = 0
         self._server: BoundedHTTPServer | None = None
         self._previous: dict[int, Any] = {}
@@ -53,7 +57,9 @@ class ShutdownSignals:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the standard signature)
         if self._requested:
-            os._exit(128 + number)
+            if self._second_ends:
+                os._exit(128 + number)
+            return
         self._requested = number
         if self._server is not None:
             self._server.request_drain(number)

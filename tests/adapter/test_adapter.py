@@ -186,6 +186,18 @@ def test_its_end(mode: str, number: signal.Signals, node: NodeCommand, here: Ada
         here.connect()
 
 
+def test_signals_after_the_first(node: NodeCommand, here: Adapter) -> None:
+    """RA-9.2: whoever asks twice hurries nothing: the child is ended all the same, and the exit code is 0."""
+    node.do("hang")
+    node.wait_for_runs(1)
+    here.process.send_signal(signal.SIGSTOP)  # so that both are there at once
+    here.process.send_signal(signal.SIGTERM)
+    here.process.send_signal(signal.SIGINT)
+    here.process.send_signal(signal.SIGCONT)
+    assert here.process.wait(PATIENCE) == 0
+    assert not alive(node.runs()[-1][0])
+
+
 def test_nothing_secret_is_told(here: Adapter, tmp_path: Path) -> None:
     """RA-7.1, RA-8.6: the token is in no answer, no log, no argument and no variable of a child."""
     answers = [here.exchange(here.request(path)) for path in ("/startup", "/live", "/ready", "/x")]

@@ -42,6 +42,17 @@ def test_first_drains_second_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left == [130]
 
 
+def test_a_second_that_hurries_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RA-9.2: where the end is to be orderly, further signals are no reason to leave."""
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    server, signals = Server(), ShutdownSignals(second_ends=False)
+    signals.attach(cast("Any", server))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+        signals._on_signal(number, None)
+    assert (server.drained, left) == ([signal.SIGTERM], [])
+
+
 def test_signal_before_the_server() -> None:
     """HS-9.6, DRAIN-08: a signal that came before there was a server drains it as soon as there is one."""
     server, signals = Server(), ShutdownSignals()
