@@ -179,6 +179,21 @@ def test_too_few_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
         BoundedHTTPServer(("127.0.0.1", 0), Site)
 
 
+@pytest.mark.parametrize("allowed", [33, 20])
+def test_no_descriptor_for_a_connection(
+    allowed: int, serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HS-2.4: a server that could take no connection is none, serial or not; one that can take one serves."""
+    serial = ServiceLimits(serial=True, max_concurrent_requests=1, max_connections=4)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (allowed, allowed))
+    with pytest.raises(SettingError, match=r"limit of open files leaves room for 0 connections; raise it"):
+        BoundedHTTPServer(("127.0.0.1", 0), Site, limits=serial)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (34, 34))
+    here = serve(serial=True, max_concurrent_requests=1, max_connections=4)
+    assert here.server.limits.max_connections == 1
+    assert here.ask().status == 200
+
+
 def test_backlog_is_set(serve: Callable[..., Running]) -> None:
     """HS-5.8, OVER-13: 64 clients at once, 20 times: all answered, none reset, and 64 wait in a backlog of 128."""
     here = serve(max_concurrent_requests=16, listen_backlog=128)
