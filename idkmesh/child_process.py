@@ -15,13 +15,13 @@ import errno
 import os
 import select
 import shutil
+import signal
 import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Mapping, Sequence
 
 POLL_SECONDS: Final = 0.01
@@ -175,6 +175,16 @@ class Child:
             if not pid:
                 time.sleep(POLL_SECONDS)
         return self._reaped
+
+
+def hear_signals() -> None:
+    """Have the ends of children, SIGTERM and SIGINT arrive, whatever the parent ignored or blocked.
+
+    For the main thread. Where SIGCHLD is ignored the system reaps children itself, and each exit code is lost (POSIX,
+    _exit).
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
 
 
 def touch(program: str, environ: Mapping[str, str]) -> None:

@@ -22,6 +22,7 @@ from idkmesh.adapter.observation import IDENTIFIER
 from idkmesh.adapter.sampling import Phase, Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
 from idkmesh.adapter.words import not_begun_line, verdict_line
+from idkmesh.child_process import hear_signals
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
@@ -52,15 +53,17 @@ class Request:
 def check(request: Request) -> int:
     """Look once, print a line, and return the exit code (RA-9.3)."""
     listen_address(request.listen)
-    argv = _checked(request, must_exist=True)
+    argv = _checked(request, None)
     sampler = Sampler(request.node_id)
 
     def turned(_: float) -> None:
         if sampler.phase is Phase.ENDING:  # it has failed, and its child is waited for no longer than at any other end
             looks.stop()
 
-    looks = Looks(argv, sampler, turned, client_file=_judged_here(request))
+    with _descriptors_for_looks(EXIT_UNKNOWN):
+        looks = Looks(argv, sampler, turned, client_file=_judged_here(request))
     with contextlib.closing(looks), _stopped_by_signals(looks) as signals:
+        hear_signals()
         looks.run(1)
     if looks.left_behind:
         console.complain(f"idkmesh: {LEFT_BEHIND}")
@@ -75,25 +78,31 @@ def check(request: Request) -> int:
 
 def serve(request: Request) -> int:
     """Answer until a signal, and return the exit code (RA-9.2)."""
-    from idkmesh.httpd.signals import ShutdownSignals, serve_until_signal
+    from idkmesh.httpd.signals import ShutdownSignals
 
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(ShutdownSignals(second_ends=False))  # an early one must not be lost
-        address, argv = listen_address(request.listen), _checked(request, must_exist=False)
+        hear_signals()
         from idkmesh.adapter.log import PromptLog
         from idkmesh.adapter.server import AdapterServer
-        from idkmesh.serving import bound
+        from idkmesh.serving import bound, served
 
-        log = PromptLog(None if sys.stderr is None else sys.stderr.fileno())
-        sampling = Sampling(request, argv, log)
+        # Not by the console, which waits for whoever reads: a supervisor whose pipe is full would have no adapter.
+        output, log = (PromptLog(None if file is None else file.fileno()) for file in (sys.stdout, sys.stderr))
+        address, argv = listen_address(request.listen), _checked(request, log)
+        with _descriptors_for_looks(EXIT_FAILED):
+            sampling = Sampling(request, argv, log)
         stack.callback(sampling.close)
         server = bound(lambda: AdapterServer(address, sampling.verdict, log), address, flag="--listen", free="port 0")
         stack.callback(server.server_close)  # where the rest cannot be had
         stack.enter_context(sampling.running(server))
-        console.say(
+        line = (
             f"idkmesh readiness-adapter {__version__} answers for node {request.node_id} on http://{server.authority}/"
         )
-        code = serve_until_signal(server, signals)
+        output.write(line)
+        if output.lost:
+            log.write(line)
+        code = served(server, signals)
     return EXIT_FAILED if sampling.failed else code
 
 
@@ -183,8 +192,11 @@ def listen_address(text: str) -> tuple[str, int]:
     raise CommandError(f"--listen: {text!r} is refused, it must be {wanted}", EXIT_USAGE)
 
 
-def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
-    """Return the command to run. Raises :class:`CommandError` for a bad id or client file (exit code 2)."""
+def _checked(request: Request, waiting: PromptLog | None) -> Sequence[str]:
+    """Return the command to run. Raises :class:`CommandError` for a bad id or client file (exit code 2).
+
+    ``waiting`` is told of a client file that is not there yet; where it is None the file must be there.
+    """
     if not re.fullmatch(IDENTIFIER, request.node_id):
         wanted = "1 to 128 of A-Z a-z 0-9 . _ : ~ - that begin with a letter or digit"
         raise CommandError(f"--node-id: {request.node_id!r} is refused, it must be {wanted}", EXIT_USAGE)
@@ -197,9 +209,9 @@ def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
         node_get.read_client_file(file)
     except node_get.NodeGetError as error:
         # A node that has not started has not written it yet. By the one look: a node may write it, or remove it, now.
-        if must_exist or not isinstance(error, node_get.NoClientFileError):
+        if waiting is None or not isinstance(error, node_get.NoClientFileError):
             raise CommandError(str(error), EXIT_USAGE) from None
-        console.complain(f"idkmesh: the client file {file} is not there yet: every answer is no until it is")
+        waiting.write(f"idkmesh: the client file {file} is not there yet: every answer is no until it is")
     own = (sys.executable, "-I", "-S", node_get.__file__, "--client-file", os.path.abspath(file))  # noqa: PTH100  it is a symbolic link that a mounted secret changes
     return request.argv or own
 
@@ -207,6 +219,15 @@ def _checked(request: Request, *, must_exist: bool) -> Sequence[str]:
 def _judged_here(request: Request) -> str | None:
     """Return the client file that is to be judged before each look (RA-7.1). Our own command judges it itself."""
     return os.path.abspath(request.client_file) if request.argv and request.client_file is not None else None  # noqa: PTH100  as above
+
+
+@contextlib.contextmanager
+def _descriptors_for_looks(exit_code: int) -> Iterator[None]:
+    """Turn what the system does not give to a beginning into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"cannot look at the node: {console.reason(error)}", exit_code) from None
 
 
 @contextlib.contextmanager

@@ -243,7 +243,15 @@ def run(server: BoundedHTTPServer, signals: ShutdownSignals, watchdog: Watchdog 
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     use_short_switch_interval()
-    return serve_until_signal(server, signals, watchdog=watchdog)
+    return served(server, signals, watchdog)
+
+
+def served(server: BoundedHTTPServer, signals: ShutdownSignals, watchdog: Watchdog | None = None) -> int:
+    """Serve until a signal; what the system does not give to a loop is one line, by :class:`CommandError`."""
+    try:
+        return serve_until_signal(server, signals, watchdog=watchdog)
+    except OSError as error:
+        raise CommandError(f"cannot serve any more: {console.reason(error)}") from error
 
 
 def _bind(

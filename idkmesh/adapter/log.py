@@ -29,6 +29,11 @@ class PromptLog(LineLog):
         self._turn = threading.Lock()
         self._lost = 0
 
+    @property
+    def lost(self) -> int:
+        """How many lines were dropped since the last one that was written."""
+        return self._lost
+
     def write(self, line: str, level: int = logging.INFO) -> None:
         """Write ``line``, or count it; those below INFO are not for this log."""
         if level < logging.INFO or self._descriptor is None:

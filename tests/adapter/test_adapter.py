@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -196,6 +199,52 @@ def test_signals_after_the_first(node: NodeCommand, here: Adapter) -> None:
     here.process.send_signal(signal.SIGCONT)
     assert here.process.wait(PATIENCE) == 0
     assert not alive(node.runs()[-1][0])
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_what_a_parent_ignores_and_blocks(check: tuple[str, ...], node: NodeCommand, tmp_path: Path) -> None:
+    """RA-9.2: a parent that ignores SIGCHLD and blocks SIGTERM takes neither the exit codes nor the end from it."""
+    deaf = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT)); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    prefix = (sys.executable, "-c", deaf)
+    if check:
+        assert run(*prefix, *command(client_file(tmp_path), *check, argv=node.argv)).returncode == 0
+        return
+    with adapter(client_file(tmp_path), tmp_path / "log", argv=node.argv, prefix=prefix) as here:
+        here.wait_for(*YES)
+        here.stop()
+
+
+def filled_pipe() -> tuple[int, int]:
+    """Return a pipe that takes nothing more."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * select.PIPE_BUF)
+    os.set_blocking(writer, True)
+    return reader, writer
+
+
+@pytest.mark.parametrize("full", ["stdout", "stderr"])
+def test_a_start_that_nobody_reads(full: str, node: NodeCommand, tmp_path: Path) -> None:
+    """RA-8.4, RA-9.1: a full pipe holds up no start and no end; the address is then told by the log."""
+    reader, writer = filled_pipe()
+    out, err = (writer if name == full else subprocess.PIPE for name in ("stdout", "stderr"))
+    # A client file that is not there yet is a line more.
+    line = command(tmp_path / "client.json", "--listen", "127.0.0.1:0", argv=node.argv)
+    with subprocess.Popen(line, text=True, stdout=out, stderr=err) as process:
+        os.close(writer)
+        told = process.stdout or process.stderr
+        assert told is not None
+        announced = next(line for line in told if " answers for node " in line)
+        client_file(tmp_path)
+        Adapter(process, int(announced.rpartition(":")[2].strip("/\n")), tmp_path).wait_for(*YES)
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+    os.close(reader)
 
 
 def test_nothing_secret_is_told(here: Adapter, tmp_path: Path) -> None:

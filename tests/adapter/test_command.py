@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -21,6 +22,7 @@ from tests.adapter.support import PATIENCE, NodeCommand, client_file
 from tests.functional.support import until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -110,6 +112,30 @@ def test_a_check_that_is_interrupted_while_it_starts_its_child(
     assert ended.value.code == 128 + number
     with pytest.raises(ChildProcessError):
         os.waitpid(children[0].pid, os.WNOHANG)
+
+
+def none_left(*_: object) -> None:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+@pytest.mark.parametrize(("command", "code"), [(check, 3), (serve, 1)])
+def test_no_descriptors_to_begin_with(
+    command: Callable[[Request], int], code: int, request_of: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RA-9.1, RA-9.3: what the looks are woken by cannot be had: one line, and a check could not tell."""
+    monkeypatch.setattr("idkmesh.adapter.looks.WakeUp", none_left)
+    with pytest.raises(CommandError, match="cannot look at the node: Too many open files") as ended:
+        command(request_of)
+    assert ended.value.exit_code == code
+
+
+def test_no_descriptors_for_the_loop(request_of: Request, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RA-9.1: what the server is woken by cannot be had: one line too, and no listener is left behind."""
+    monkeypatch.setattr("idkmesh.httpd.front.WakeUp", none_left)
+    with pytest.raises(CommandError, match="cannot serve any more: Too many open files") as ended:
+        serve(request_of)
+    assert ended.value.exit_code == 1
+    assert not any(thread.name == "sampling" for thread in threading.enumerate())
 
 
 LEFT_BEHIND = "the node's command cannot be ended: it is left behind\n"
