@@ -98,6 +98,8 @@ def _written(file: str | None, what: str, text: str, mode: int) -> Iterator[None
         return
     path = Path(file)
     try:
+        if path.exists() and not path.is_file():  # behind a link too: /dev/stdout is one
+            raise CommandError(f"cannot write the {what} {file}: what is there is no regular file", EXIT_USAGE)
         _write_whole(path, text, mode)
         written = path.lstat()
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

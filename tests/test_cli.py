@@ -397,6 +397,23 @@ def test_port_file_in_a_shared_folder(tmp_path: Path) -> None:
     assert not port_file.exists()
 
 
+@pytest.mark.parametrize("flag", ["--port-file", "--client-file"])
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_that_is_no_regular_one(flag: str, link: bool, tmp_path: Path) -> None:
+    """CT-9.1, CT-9.10: what others read from or write to is not replaced: one line, exit code 2, and it stays."""
+    file = pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if link:
+        file = tmp_path / "link"
+        file.symlink_to(pipe)
+    code, text, errors = idkmesh("control-tower", "--port=0", f"{flag}={file}")
+    assert (code, text) == (2, "")
+    assert one_line(errors)
+    assert "no regular file" in errors
+    assert pipe.is_fifo()
+    assert file.is_symlink() is link
+
+
 def test_port_file_of_the_next_service_stays(tmp_path: Path) -> None:
     """CT-9.1: one that ends removes its own file, never that of one which has started meanwhile."""
     port_file = tmp_path / "port"
