@@ -489,8 +489,9 @@ def _within_descriptors(limits: ServiceLimits, room: float) -> ServiceLimits:
     """Lower `max_connections` to what the descriptor limit allows, which is one at least (HS-2.4)."""
     if room >= limits.max_connections:
         return limits
+    room = max(int(room), 0)
     try:
-        return limits.replace(max_connections=int(room))
+        return limits.replace(max_connections=room)
     except SettingError as error:
-        msg = f"the limit of open files leaves room for {max(room, 0)} connections; raise it (ulimit -n). {error}"
+        msg = f"the limit of open files leaves room for {room} connections; raise it (ulimit -n). {error}"
         raise SettingError(msg) from None

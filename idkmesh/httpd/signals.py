@@ -40,9 +40,10 @@ class ShutdownSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Put the former handlers back."""
+        """Put the former handlers back; where a second signal is to hurry nothing, none does on the way out either."""
+        ignored = self.requested and not self._second_ends and kind is None
         for number, handler in self._previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if ignored else handler)
 
     @property
     def requested(self) -> bool:

@@ -53,6 +53,21 @@ def test_a_second_that_hurries_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (server.drained, left) == ([signal.SIGTERM], [])
 
 
+def test_the_way_out_of_an_orderly_end() -> None:
+    """RA-9.2: between the end of the server and that of the process a further signal does not change the exit code."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with ShutdownSignals(second_ends=False):
+            signal.raise_signal(signal.SIGTERM)
+        assert {signal.getsignal(number) for number in before} == {signal.SIG_IGN}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    with ShutdownSignals(second_ends=False):
+        pass
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
 def test_signal_before_the_server() -> None:
     """HS-9.6, DRAIN-08: a signal that came before there was a server drains it as soon as there is one."""
     server, signals = Server(), ShutdownSignals()
