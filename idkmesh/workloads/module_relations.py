@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from idkmesh.health.findings import Rule
+from idkmesh.health.findings import Rule, shown
 from idkmesh.health.yaml_nodes import Mapping, Sequence
 from idkmesh.workloads.catalog import CATALOG
 from idkmesh.workloads.model import DEFAULT_INTERVAL_S, DEFAULT_TTL_S, OWNER_KEY
@@ -108,7 +108,8 @@ def _judge_class(row: dict[str, Any], node: Node, classes: tuple[str, ...] | Non
     if name is None or classes is None or name in classes:
         return
     what = f"the class {name} is neither in this file nor in the catalog"
-    mend = f"{findings.suggestion(name, classes)} (or declare it under classes)"
+    fit = [each for each in classes if shown(each)]  # one that is no name is told by its character alone
+    mend = f"{findings.suggestion(name, fit)} (or declare it under classes)"
     mark = _at(node, "class").mark
     findings.add(mark, Rule.UNKNOWN_CLASS, what, mend, (*findings.path, "class"))
 

@@ -683,6 +683,16 @@ def test_a_figure_that_is_wrong_is_not_judged_twice() -> None:
         assert [finding.rule for finding in findings(text)] == [Rule.TYPE]
 
 
+def test_a_class_that_is_no_name_is_not_proposed() -> None:
+    """AR-2.4: a name that may not stand in the file stands in no finding about another one either."""
+    row = with_row(**{"class": "@@zzz"}).replace("@@", "")
+    told = [str(found) for found in findings(row + 'classes: {"se cret": null, "zz\\0z": null, fine: null}\n')]
+    assert any("known are postgresql, redis, mariadb, nginx, rabbitmq, http, fine (or" in line for line in told)
+    assert all(line.isprintable() and "cret" not in line for line in told)
+    told = [str(found) for found in findings(row + 'classes: {"zzz\\0": null}\n')]
+    assert all(line.isprintable() for line in told)
+
+
 def test_all_findings_are_told_in_the_order_of_the_file() -> None:
     """AR-2.4: a file is mended in one go; as text the error is the first line and how many more."""
     text = (
