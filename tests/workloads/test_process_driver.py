@@ -424,6 +424,8 @@ def test_the_supervisor_is_killed() -> None:
 def guards(children: list[int]) -> list[int]:
     """Return the guards among processes that have not ended."""
     found = [pid for pid in children if alive(pid)]
+    # A process that has just become another program has no command line for a moment.
+    assert waited(lambda: all(not alive(pid) or Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found), 30)
     return [pid for pid in found if b"process_guard" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
