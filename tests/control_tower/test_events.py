@@ -137,11 +137,14 @@ def test_drain_is_recorded(start: Any, tmp_path: Path) -> None:
     with start(store=store):
         pass
     with start(store=store) as again:
+        # What a start records is written beside it, and so may be what the probes have found out during the drain.
+        until(lambda: len(items(again, "?type=idkmesh.configuration.loaded")) == 2)
         types = [event["type"] for event in items(again)]
         began, ended = (items(again, f"?type=idkmesh.drain.{word}")[0]["data"] for word in ("started", "ended"))
     first, second = [at for at, name in enumerate(types) if name == "idkmesh.configuration.loaded"]
     assert first == 0
-    assert types[second - 2 : second] == ["idkmesh.drain.started", "idkmesh.drain.ended"]
+    drains = ["idkmesh.drain.started", "idkmesh.drain.ended"]
+    assert [name for name in types[:second] if name in drains] == drains
     assert (began["in_flight"], began["streams"], ended["abandoned"]) == (0, 0, 0)
     assert ended["seconds"] < 1
 
