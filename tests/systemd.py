@@ -31,6 +31,6 @@ def verified(units: Iterable[Path], folder: Path) -> tuple[int, str]:
         program = pairs(text)["ExecStart"].split()[0]
         assert program.endswith("/bin/idkmesh")
         copies.append(folder / path.name)
-        copies[-1].write_text(text.replace(f"ExecStart={program}", f"ExecStart={sys.executable}"), encoding="utf-8")
+        copies[-1].write_text(text.replace(f"ExecStart={program}", f'ExecStart="{sys.executable}"'), encoding="utf-8")
     done = subprocess.run(["systemd-analyze", "verify", *copies], check=False, capture_output=True, text=True)
     return done.returncode, done.stderr

@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from idkmesh.adapter.verdict import FOR_LIVE, FOR_READY, FRESH, RESULT
-from idkmesh.cli import build_parser, main
+from idkmesh.cli import build_parser
 from idkmesh.inspect_command import inspect_files
 from idkmesh.readiness_adapter_command import listen_address
 from tests.systemd import needs_systemd, verified
@@ -167,10 +167,19 @@ def test_the_adapters_own_probe(status: int | None, code: int) -> None:
 
 
 @pytest.mark.parametrize("given", [of_kind("ConfigMap")["data"]["node_id"], ""], ids=["kubernetes", "compose"])
-def test_what_stands_before_an_id_is_given(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stands_before_an_id_is_given(given: str) -> None:
     """RA-10.4, RA-2.4: what the files say until somebody gives an id is none: exit code 2, and why."""
-    assert main(["readiness-adapter", f"--node-id={given}", f"--client-file={CLIENT_FILE}"]) == 2
-    assert f"--node-id: {given!r} is refused, it must be" in capsys.readouterr().err
+    command = [
+        sys.executable,
+        "-m",
+        "idkmesh",
+        "readiness-adapter",
+        f"--node-id={given}",
+        f"--client-file={CLIENT_FILE}",
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"--node-id: {given!r} is refused, it must be" in done.stderr
 
 
 STEPS: Final = {
