@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.control_tower.list_routes import Named, Told, list_and_item_routes
 from idkmesh.health.document import dependency_list, one_dependency_document
 from idkmesh.httpd.request import Refusal
-from idkmesh.httpd.responses import JSON, Response, json_body, json_list_body
+from idkmesh.httpd.responses import Response, json_list_body
 from idkmesh.httpd.routes import Access, Answer, Route
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from idkmesh.health.service import HealthReading
-    from idkmesh.httpd.request import Request
 
 PATH: Final = "/api/v1/dependencies"
 NAME_FORM: Final = "[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?"
@@ -27,38 +28,21 @@ NO_SUCH: Final = Refusal(404, "not_found", "The matrix has no dependency of this
 def dependency_routes(reading: Callable[[], HealthReading]) -> tuple[Route, Route]:
     """Return the routes of clause HL-5.3."""
 
-    def all_of_them(_request: Request, _body: bytes) -> Response:
+    def every() -> bytes:
         health = reading()
         head, items = dependency_list(health.snapshot, health.matrix, health.now)
-        return Response(200, (), json_list_body(head, "items", items))
+        return json_list_body(head, "items", items)
 
-    def one_of_them(request: Request, _body: bytes) -> Response | Refusal:
+    def one(name: str) -> dict[str, Any] | None:
         health = reading()
-        name = request.path.rpartition("/")[2]
-        document = one_dependency_document(health.snapshot, name, health.now)
-        return NO_SUCH if document is None else Response(200, (), json_body(document))
+        return one_dependency_document(health.snapshot, name, health.now)
 
-    return (
-        Route(
-            method="GET",
-            path=PATH,
-            access=Access.API,
-            endpoint=all_of_them,
-            operation="listDependencies",
-            summary="What is known of each dependency, and what readiness they come to.",
-            answers=(Answer(status=200, meaning="All of them.", content_types=(JSON,), schema="dependency-list.json"),),
-        ),
-        Route(
-            method="GET",
-            path=PATH + "/{name}",
-            access=Access.API,
-            endpoint=one_of_them,
-            operation="getDependency",
-            summary="What is known of one dependency.",
-            name_form=NAME_FORM,
-            answers=(Answer(status=200, meaning="The dependency.", content_types=(JSON,), schema="dependency.json"),),
-        ),
+    summary = "What is known of each dependency, and what readiness they come to."
+    told = (
+        Told("listDependencies", summary, "All of them.", "dependency-list.json"),
+        Told("getDependency", "What is known of one dependency.", "The dependency.", "dependency.json"),
     )
+    return list_and_item_routes(PATH, every, Named(NAME_FORM, one, NO_SUCH), told)
 
 
 def metrics_route(metrics: Callable[[], bytes]) -> Route:
