@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import stat
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -29,6 +28,7 @@ from idkmesh.events.place import (
     beside,
     identity_of,
     make_folders,
+    refuse_other_kinds,
     refuse_other_kinds_beside,
 )
 from idkmesh.in_time import InTime, LateError
@@ -133,7 +133,7 @@ class TrackerStore:
 
     def _once(self, act: Callable[[sqlite3.Connection], T]) -> T:
         make_folders(self.path.parent)
-        _refuse_other_kinds(self.path)
+        refuse_other_kinds(self.path, TRACKER_STORE)
         refuse_other_kinds_beside(self.path, TRACKER_STORE)
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CAREFULLY, 0o600))
@@ -227,17 +227,6 @@ def _write_meta(connection: sqlite3.Connection, owner: str, stamp: Stamp) -> Non
         "INSERT OR REPLACE INTO meta (one, owner, boot_id, boot, wall) VALUES (1, ?, ?, ?, ?)",
         (owner, stamp.boot_id, stamp.boot, stamp.wall),
     )
-
-
-def _refuse_other_kinds(path: Path) -> None:
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        raise TrackerStoreError(
-            f"the tracker store {path} is a link, has several names or is no file, and is refused; name the file itself"
-        )
 
 
 def _shows_our_mark(path: Path) -> bool:
