@@ -163,20 +163,7 @@ def dependencies(browser: Browser, folder: Path) -> None:
             listener.close()
             (folder / "cache").unlink()
             threading.Event().wait(6)
-            for name, route, size, scheme in (
-                ("dependencies-light", "dependencies", WIDE, "light"),
-                ("dependencies-dark", "dependencies/orders-db", WIDE, "dark"),
-                ("dependencies-narrow", "dependencies", NARROW, "light"),
-            ):
-                context = browser.new_context(viewport=size, color_scheme="dark" if scheme == "dark" else "light")
-                page = context.new_page()
-                page.goto(f"{origin}/#token={TOKEN}")
-                expect(page.locator("#verdict")).to_have_text("Not ready", timeout=10_000)
-                page.goto(f"{origin}/#/{route}")
-                expect(page.locator(".dependency")).to_have_count(5)
-                page.wait_for_timeout(1500)
-                take(page, name)
-                context.close()
+            looks(browser, origin, ("dependencies", "orders-db"), verdict="Not ready", rows=(".dependency", 5))
 
 
 def declaration(folder: Path) -> dict[str, Any]:
@@ -218,20 +205,26 @@ def workloads(browser: Browser, folder: Path) -> None:
         for name in ("mailer", "scheduler"):
             (folder / name).unlink()
         threading.Event().wait(45)  # unhealthy after 20 s, restarted after 80 s
-        for name, route, size, scheme in (
-            ("workloads-light", "workloads", WIDE, "light"),
-            ("workloads-dark", "workloads/mailer", WIDE, "dark"),
-            ("workloads-narrow", "workloads", NARROW, "light"),
-        ):
-            context = browser.new_context(viewport=size, color_scheme="dark" if scheme == "dark" else "light")
-            page = context.new_page()
-            page.goto(f"{origin}/#token={TOKEN}")
-            expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
-            page.goto(f"{origin}/#/{route}")
-            expect(page.locator(".module")).to_have_count(4)
-            page.wait_for_timeout(1500)
-            take(page, name)
-            context.close()
+        looks(browser, origin, ("workloads", "mailer"), verdict="Ready", rows=(".module", 4))
+
+
+def looks(browser: Browser, origin: str, route: tuple[str, str], *, verdict: str, rows: tuple[str, int]) -> None:
+    """Take a page of lists in light, in dark with one open, and narrow, once it shows its rows."""
+    page_name, opened = route
+    for look, path, size in (
+        ("light", page_name, WIDE),
+        ("dark", f"{page_name}/{opened}", WIDE),
+        ("narrow", page_name, NARROW),
+    ):
+        context = browser.new_context(viewport=size, color_scheme="dark" if look == "dark" else "light")
+        page = context.new_page()
+        page.goto(f"{origin}/#token={TOKEN}")
+        expect(page.locator("#verdict")).to_have_text(verdict, timeout=10_000)
+        page.goto(f"{origin}/#/{path}")
+        expect(page.locator(rows[0])).to_have_count(rows[1])
+        page.wait_for_timeout(1500)
+        take(page, f"{page_name}-{look}")
+        context.close()
 
 
 def take(page: Page, name: str) -> None:

@@ -68,15 +68,6 @@ class NodeCommand:
         until(lambda: len(self.runs()) >= wanted, f"{more} more runs", PATIENCE)
 
 
-def alive(pid: int) -> bool:
-    """Say whether there is such a process that is no zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
 def client_file(folder: Path, address: str = "127.0.0.1:8765") -> Path:
     """Write a client file as the adapter takes it."""
     file = folder / "client.json"

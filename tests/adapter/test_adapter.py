@@ -16,8 +16,9 @@ import pytest
 
 from idkmesh.cli import build_parser
 from tests.adapter.observations import NODE_ID
-from tests.adapter.support import PATIENCE, TOKEN, Adapter, NodeCommand, adapter, alive, client_file, command
+from tests.adapter.support import PATIENCE, TOKEN, Adapter, NodeCommand, adapter, client_file, command
 from tests.functional.support import parse, read_to_end, until
+from tests.workloads.process_support import alive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

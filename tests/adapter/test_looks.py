@@ -16,8 +16,9 @@ from idkmesh.adapter.sampling import Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
 from idkmesh.child_process import Child
 from tests.adapter.observations import NODE_ID
-from tests.adapter.support import PATIENCE, NodeCommand, alive, client_file
+from tests.adapter.support import PATIENCE, NodeCommand, client_file
 from tests.functional.support import open_descriptors, until
+from tests.workloads.process_support import alive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
