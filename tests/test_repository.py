@@ -49,7 +49,7 @@ def readme_commands() -> list[str]:
 
 
 def clauses(text: str) -> set[str]:
-    return set(re.findall(r"\b(?:HS|CT|EV|HL|AR)-\d+(?:\.\d+)?", text))
+    return set(re.findall(r"\b(?:HS|CT|EV|HL|AR|RT)-\d+(?:\.\d+)?", text))
 
 
 def stated_clauses() -> set[str]:
@@ -63,11 +63,28 @@ def stated_clauses() -> set[str]:
 SCOPE = {"HS-1.3"}
 """Clauses that say what the project is for. Nothing that it does could prove them."""
 
+BEING_BUILT = {
+    *(f"RT-1.{number}" for number in range(1, 6)),
+    *(f"RT-2.{number}" for number in range(1, 8)),
+    *(f"RT-3.{number}" for number in range(1, 9)),
+    *(f"RT-4.{number}" for number in range(1, 6)),
+    *(f"RT-5.{number}" for number in range(1, 10)),
+    *(f"RT-6.{number}" for number in range(1, 6)),
+    *(f"RT-7.{number}" for number in range(1, 5)),
+    *(f"RT-8.{number}" for number in range(1, 5)),
+    *(f"RT-9.{number}" for number in range(1, 9)),
+    *(f"RT-10.{number}" for number in range(1, 5)),
+    *(f"RT-11.{number}" for number in range(1, 7)),
+    *(f"RT-12.{number}" for number in range(1, 5)),
+    *(f"RT-13.{number}" for number in range(1, 6)),
+}
+"""Clauses of a part that is not whole yet. A part leaves with the tests that prove it; in the end this is empty."""
+
 
 def proved_clauses(docstring: str) -> set[str]:
     """Return the clauses that a docstring names; ``HS-3.1 to HS-3.10`` names those between too."""
     proved = clauses(docstring)
-    for first, last in re.findall(r"\b((?:HS|CT|EV|HL|AR)-\d+\.\d+) to ((?:HS|CT|EV|HL|AR)-\d+\.\d+)", docstring):
+    for first, last in re.findall(r"\b((?:HS|CT|EV|HL|AR|RT)-\d+\.\d+) to ((?:HS|CT|EV|HL|AR|RT)-\d+\.\d+)", docstring):
         section, _, low = first.partition(".")
         proved |= {f"{section}.{number}" for number in range(int(low), int(last.partition(".")[2]) + 1)}
     return proved
@@ -115,7 +132,7 @@ def test_every_clause_is_proved() -> None:
         tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
         proved.update(*(proved_clauses(ast.get_docstring(test) or "") for test in tests))
     stated = {clause for clause in stated_clauses() if "." in clause}
-    assert stated - proved == SCOPE
+    assert stated - proved == SCOPE | BEING_BUILT
 
 
 def test_specifications_cite_what_exists() -> None:

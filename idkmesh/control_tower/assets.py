@@ -110,6 +110,7 @@ SCHEMA_NAMES: Final = (
     "readiness-inspection.json",
     "readiness.json",
     "rehearsal.json",
+    "router-topology-status.v1.json",
 )
 """Every published schema."""
 
