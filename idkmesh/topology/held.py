@@ -12,17 +12,17 @@ Laws of this module:
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from idkmesh.topology.model import State
+from idkmesh.topology.model import Observation, State, Target
+from idkmesh.topology.projection import row_text
 from idkmesh.topology.transitions import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from idkmesh.topology.model import Endpoint, Observation, ProviderEvent, Target
+    from idkmesh.topology.model import Endpoint, ProviderEvent
     from idkmesh.topology.provider import Watch
 
 
@@ -58,11 +58,22 @@ class Session:
 class Held:
     """One target. Times are monotonic seconds."""
 
-    __slots__ = ("attempt", "attempts", "failures", "first", "observation", "session", "target", "turn", "used_at")
+    __slots__ = (
+        "attempt",
+        "attempts",
+        "failures",
+        "first",
+        "observation",
+        "row",
+        "session",
+        "target",
+        "turn",
+        "used_at",
+    )
 
     def __init__(self, target: Target, now: float, utc: datetime) -> None:
         self.target = target
-        self.observation: Observation = opened(utc)
+        self.see(opened(utc))
         self.session: Session | None = None
         """The one that :attr:`observation` is of; None before it begins, and after it has failed."""
         self.attempt: Session | None = None
@@ -74,6 +85,11 @@ class Held:
         """Set with the first thing that is heard; gone from then on: it would be a third of the memory."""
         self.turn = 0
         self.used_at = now
+
+    def see(self, observation: Observation) -> None:
+        """Write what is known, and how it is told."""
+        self.observation = observation
+        self.row = row_text(self.target, observation)
 
     def next_endpoint(self) -> Endpoint | None:
         """Return the endpoint whose turn it is (RT-4.3), None where there is none."""
@@ -95,9 +111,8 @@ class Held:
             self.first = None
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """One row of the projection, still as values."""
+class Status(NamedTuple):
+    """One row of the projection, as values."""
 
     target: Target
     observation: Observation

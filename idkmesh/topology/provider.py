@@ -46,7 +46,7 @@ class Watch(Protocol):
 
 
 class Provider(Protocol):
-    """Where releases are registered. Any thread may call any method."""
+    """Where releases are registered. It works from its making on. Any thread may call any method."""
 
     @property
     def name(self) -> str:
@@ -62,12 +62,12 @@ class Provider(Protocol):
     def observe(self, target: Target, sink: Sink) -> Watch:
         """Begin a watch, at once and without I/O: the sink gets what is there now, and then each change (RT-5.2).
 
-        Raises :class:`ProviderFailureError` where none can begin: with ``closed`` after :meth:`close`, and where it
-        observes nothing.
+        Raises :class:`ProviderFailureError` where none can begin: ``closed`` after :meth:`close`, ``fault`` where it is
+        not :attr:`continuous`.
         """
 
     def usable(self) -> Usability:
-        """Say whether the boundary is usable, from memory (RT-5.6)."""
+        """Say whether the boundary is usable, from memory (RT-5.6); it is asked for by itself every 5 s at least."""
 
     def close(self) -> None:
         """End everything, within 5 s: no thread is left, no sink is called any more. A second call changes nothing.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.held import Status
 from idkmesh.topology.model import Cause, Failed, Selection, State
+from idkmesh.topology.projection import document
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.sessions import Now, Sessions
 from idkmesh.topology.telling import Teller
@@ -165,6 +166,12 @@ class WatchSelector:
         """Return what is known of each observed target, in the order of their opening. Changes nothing (RT-11.2)."""
         with self._lock:
             return [Status(held.target, held.observation) for held in self._sessions.held.values()]
+
+    def document(self) -> bytes:
+        """Return the projection of these, as JSON in UTF-8 (RT-11.1). Changes nothing."""
+        with self._lock:
+            rows = [held.row for held in self._sessions.held.values()]
+        return document(self._provider.name, rows)
 
     def tallies(self) -> Tallies:
         """Return what was counted."""

@@ -134,7 +134,8 @@ class Sessions:
     def _write(self, session: Session, after: Observation, now: Now) -> None:
         """Write what is known of a target, and tell what has changed."""
         held = session.held
-        before, held.observation = held.observation.state, after
+        before = held.observation.state
+        held.see(after)
         if before is not after.state:
             self.tallies.transitions[before, after.state] += 1
         if session is held.attempt:

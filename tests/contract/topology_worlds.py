@@ -1,0 +1,164 @@
+"""What the contract suite of topology providers runs over: for each provider a world, with releases in a test's hands.
+
+A world that is added here is tried by all of the suite. Times are what the provider states (RT-5.5), with what a busy
+machine adds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from idkmesh.topology.providers.direct import DirectProvider
+from idkmesh.topology.providers.file import FileProvider
+from idkmesh.topology.providers.releases import releases_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from idkmesh.topology.model import Endpoint, Target
+    from idkmesh.topology.provider import Provider
+
+
+class World(Protocol):
+    """A provider, and hands that do to its source what it cannot."""
+
+    tells_missing: bool
+    """Whether a release that is not declared is another thing than one without instances (RT-8.3)."""
+
+    @property
+    def provider(self) -> Provider:
+        """What is tried."""
+
+    def more(self) -> Provider:
+        """Return another provider of the same source, which the test closes."""
+
+    def declare(self, target: Target, *endpoints: Endpoint) -> None:
+        """Have it declared with exactly these instances."""
+
+    def remove(self, target: Target) -> None:
+        """Have it declared no more, with no instance."""
+
+    def break_off(self) -> None:
+        """Take the source away, where that can be done."""
+
+    def mend(self) -> None:
+        """Give it back, with what was declared last."""
+
+
+def rows(releases: Mapping[Target, tuple[Endpoint, ...]]) -> list[dict[str, Any]]:
+    """Return releases as a document writes them."""
+    return [
+        {
+            "agentId": target.agent_id,
+            "agentCardVersion": target.agent_card_version,
+            "releaseId": target.release_id,
+            "endpoints": [endpoint.url for endpoint in endpoints],
+        }
+        for target, endpoints in releases.items()
+    ]
+
+
+def text(releases: Mapping[Target, tuple[Endpoint, ...]]) -> str:
+    """Return a whole document."""
+    return json.dumps({"schema_version": "0.1", "kind": "idkmesh-releases", "releases": rows(releases)})
+
+
+def put(path: Path, content: str | bytes) -> None:
+    """Rename a new file over what is there, as it is to be done."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_bytes(content if isinstance(content, bytes) else content.encode())
+    os.replace(beside, path)  # noqa: PTH105  the call that is meant
+
+
+class FileWorld:
+    """A file that is renamed over."""
+
+    tells_missing = True
+
+    def __init__(self, path: Path, *, observe: bool) -> None:
+        self._path = path
+        self._observe = observe
+        self._releases: dict[Target, tuple[Endpoint, ...]] = {}
+        self._write()
+        self.provider = self.more()
+
+    def more(self) -> FileProvider:
+        return FileProvider(self._path, line=lambda *_: None, observe=self._observe)
+
+    def declare(self, target: Target, *endpoints: Endpoint) -> None:
+        self._releases[target] = endpoints
+        self._write()
+
+    def remove(self, target: Target) -> None:
+        self._releases.pop(target, None)
+        self._write()
+
+    def break_off(self) -> None:
+        self._path.unlink()
+
+    def mend(self) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        put(self._path, text(self._releases))
+
+
+class DirectWorld:
+    """A configuration: who changes it makes the provider anew."""
+
+    tells_missing = True
+
+    def __init__(self) -> None:
+        self._releases: dict[Target, tuple[Endpoint, ...]] = {}
+        self.provider = self.more()
+
+    def more(self) -> DirectProvider:
+        return DirectProvider(releases_of(rows(self._releases)))
+
+    def declare(self, target: Target, *endpoints: Endpoint) -> None:
+        self._releases[target] = endpoints
+        self.provider = self.more()
+
+    def remove(self, target: Target) -> None:
+        self._releases.pop(target, None)
+        self.provider = self.more()
+
+    def break_off(self) -> None: ...
+
+    def mend(self) -> None: ...
+
+
+@contextlib.contextmanager
+def file_world(folder: Path) -> Iterator[World]:
+    world = FileWorld(folder / "releases.json", observe=True)
+    yield world
+    world.provider.close()
+
+
+@contextlib.contextmanager
+def file_snapshots(folder: Path) -> Iterator[World]:
+    world = FileWorld(folder / "releases.json", observe=False)
+    yield world
+    world.provider.close()
+
+
+@contextlib.contextmanager
+def direct_world(_: Path) -> Iterator[World]:
+    yield DirectWorld()
+
+
+Make = Callable[[Path], contextlib.AbstractContextManager[World]]
+
+WATCHED: dict[str, Make] = {"file": file_world}
+"""Worlds of providers that observe."""
+
+ASKED: dict[str, Make] = {"file, snapshots": file_snapshots}
+"""Worlds of providers that are asked each time, whose source can go away."""
+
+FIXED: dict[str, Make] = {"direct": direct_world}
+"""Worlds whose source is a part of the provider."""
