@@ -43,7 +43,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
-PROGRAMS = ("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults", "declaration", "workloads")
+PROGRAMS = (
+    "throughput",
+    "hostile",
+    "overload",
+    "drop_in",
+    "sse",
+    "readyz",
+    "faults",
+    "declaration",
+    "workloads",
+    "topology",
+)
 STORES = shutil.which("redis-server") and list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
 
@@ -335,6 +346,15 @@ class TestPrograms:
         assert [run["instances"] for run in runs] == [60] * 4
         assert {run["way"] for run in runs} == {"local processes", "local processes, listing alone"}
         assert all(run["seconds"] > 0 for run in runs)
+
+    def test_topology_measures_each_way(self, tmp_path: Path) -> None:
+        """RT-3.8, RT-11.6: a reading, a selection, a change here and by a file, and what an observation takes."""
+        runs = _bench("topology", tmp_path, "--rounds", "2", "--observations", "200", only=None)
+        assert len({run["way"] for run in runs}) == 5
+        assert len(runs) == 9
+        assert all(run["value"] > 0 for run in runs)
+        (memory,) = (run["value"] for run in runs if "memory" in run["way"])
+        assert memory <= 2048
 
     @pins
     def test_sse_counts_each_event_at_each_reader(self, tmp_path: Path) -> None:

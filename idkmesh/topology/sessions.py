@@ -172,15 +172,15 @@ class Sessions:
         """Do what is due. Returns attempts whose watch is to begin, and watches that are over."""
         attempts: list[Session] = []
         over: list[Watch] = []
+        if now.seconds >= self._look_at:  # first: for what is closed nothing is attempted
+            self._look_at = now.seconds + LOOK_SECONDS
+            over += self._close_unused(now)
         while self._times and self._times[0].at <= now.seconds:
             time = heapq.heappop(self._times)
             if time.session is not None:
                 over += self._silent(time.held, time.session, now)
             elif self.held.get(time.held.target) is time.held:  # else it was closed meanwhile
                 attempts.append(self._attempt(time.held, now))
-        if now.seconds >= self._look_at:
-            self._look_at = now.seconds + LOOK_SECONDS
-            over += self._close_unused(now)
         self._put_all(self._meter.over(now.seconds))
         return attempts, over
 

@@ -256,7 +256,7 @@ def test_attempts_come_later_and_later(clock: ManualClock) -> None:
 
 
 def test_a_renewal_begins_at_nothing(clock: ManualClock) -> None:
-    """RT-3.4, RT-3.5, RT-10.2: the first snapshot of an attempt is revision 1 of a new session, within 5 s."""
+    """RT-3.4, RT-3.5, RT-1.4, RT-10.2: the first snapshot of an attempt is revision 1 of a new session, within 5 s."""
     site = Site(HandProvider(at(1)), clock)
     site.selector.select(ECHO)
     for port in (2, 3, 4):

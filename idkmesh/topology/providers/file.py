@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed
 from idkmesh.topology.provider import ProviderFailureError, Usability
 from idkmesh.topology.providers.file_reading import content_of, identity_of
-from idkmesh.topology.providers.file_state import LOOK_SECONDS, FileState, after_look, is_to_read
+from idkmesh.topology.providers.file_state import LOOK_SECONDS, Fault, FileState, after_look, is_to_read
 from idkmesh.topology.providers.releases import read_releases
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from idkmesh.topology.model import ProviderEvent, Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
-    from idkmesh.topology.providers.file_state import Fault
 
 CLOSE_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.05
@@ -138,7 +137,7 @@ class FileProvider:
                 self._look()
                 self._say()
             except Exception as error:  # noqa: BLE001  the thread must not end: nobody would be told of anything
-                self._line(f"provider file: it has a fault: {type(error).__name__}", logging.ERROR)
+                self._tell(Fault(Cause.FAULT, f"cannot be judged: {type(error).__name__}"))
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -159,10 +158,16 @@ class FileProvider:
         self._said = known
         for watch in watches:
             if fault is not None:
-                watch.say(Failed(fault.cause))
+                self._hand(watch, Failed(fault.cause))
                 watch.close()
             elif known is not None:
-                watch.say(known.get(watch.target, NOT_DECLARED))
+                self._hand(watch, known.get(watch.target, NOT_DECLARED))
+
+    def _hand(self, watch: _FileWatch, event: ProviderEvent) -> None:
+        try:
+            watch.say(event)
+        except Exception as error:  # noqa: BLE001  a fault of one sink must not keep others from hearing
+            self._line(f"provider file: a sink has a fault: {type(error).__name__}", logging.ERROR)
 
     def _tell(self, fault: Fault | None) -> None:
         """Say in the log what is wrong with the file, once for each reason, and once that it is well again."""
