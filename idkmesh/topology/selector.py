@@ -21,7 +21,7 @@ from idkmesh.topology.model import Cause, Failed, Selection, State
 from idkmesh.topology.projection import document
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.sessions import Now, Sessions
-from idkmesh.topology.telling import Teller
+from idkmesh.topology.telling import Teller, undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -70,7 +70,7 @@ class WatchSelector:
         self.max_observations = max_observations
         self._provider = provider
         self._clock = clock
-        self._line = line
+        self._line = undisturbed(line)
         self._lock = threading.Lock()
         self._sooner = threading.Condition(self._lock)
         self._teller = Teller(changed, self._taker_failed)
@@ -180,16 +180,14 @@ class WatchSelector:
 
     # --- times ----------------------------------------------------------------------------------------------------
 
-    def keep(self) -> float:
-        """Do what is due by now, and return the instant of what is due next. For the one thread of :meth:`start`."""
+    def keep(self) -> None:
+        """Do what is due by now. For the one thread of :meth:`start`, and for who keeps the times without one."""
         now = self._now()
         with self._lock:
             attempts, over = self._sessions.look(now)
         self._follow_up(over)
         for session in attempts:
             self._observe(session)
-        with self._lock:
-            return self._sessions.due_at()
 
     def _run(self) -> None:
         while not self._stopped:

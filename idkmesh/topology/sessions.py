@@ -41,6 +41,10 @@ LOOK_SECONDS: Final = 60.0
 """How often it is looked for such observations."""
 
 
+ATTEMPTS_AT_ONCE: Final = 256
+"""Attempts that one look begins at most: it holds the lock that selections wait for. The next look follows at once."""
+
+
 class Now(NamedTuple):
     """An instant: monotonic seconds that decide, and the wall clock in UTC, which only labels."""
 
@@ -175,7 +179,7 @@ class Sessions:
         if now.seconds >= self._look_at:  # first: for what is closed nothing is attempted
             self._look_at = now.seconds + LOOK_SECONDS
             over += self._close_unused(now)
-        while self._times and self._times[0].at <= now.seconds:
+        while self._times and self._times[0].at <= now.seconds and len(attempts) < ATTEMPTS_AT_ONCE:
             time = heapq.heappop(self._times)
             if time.session is not None:
                 over += self._silent(time.held, time.session, now)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import Cause, Failed, Selection, State
 from idkmesh.topology.provider import ProviderFailureError
+from idkmesh.topology.telling import undisturbed
 from idkmesh.topology.transitions import TRANSITIONS, heard
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class SnapshotSelector:
 
     def __init__(self, provider: Provider, *, line: Callable[[str, int], None]) -> None:
         self._provider = provider
-        self._line = line
+        self._line = undisturbed(line)
         self._turns = itertools.count()
         self._lock = threading.Lock()
 

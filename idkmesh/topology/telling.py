@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,16 @@ MOST_CHANGES: Final = 100
 """Changes that are told within :data:`WINDOW_SECONDS`; an event queue holds ten times as many (EV-3.1)."""
 
 WINDOW_SECONDS: Final = 10.0
+
+
+def undisturbed(line: Callable[[str, int], None]) -> Callable[[str, int], None]:
+    """Return what writes a line to a log: one that cannot be written ends no thread, and fails no selection."""
+
+    def write(text: str, level: int) -> None:
+        with contextlib.suppress(Exception):
+            line(text, level)
+
+    return write
 
 
 class Meter:

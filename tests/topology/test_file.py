@@ -478,6 +478,36 @@ def test_a_sink_with_a_fault(place: Place) -> None:
     assert place.sees(9002, later)
 
 
+def test_a_fault_of_the_judge(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-6.4, RT-5.4: content that cannot be judged for a reason of this program's is a fault."""
+
+    def judge(_: bytes) -> None:
+        raise MemoryError("s3cret")
+
+    monkeypatch.setattr("idkmesh.topology.providers.file_state.read_releases", judge)
+    put(place.path, TWO)
+    assert place.fails(Cause.FAULT)
+    assert "s3cret" not in place.lines[0]
+    monkeypatch.undo()
+    assert place.sees(9002, place.watched())
+
+
+def test_a_log_that_takes_no_line(tmp_path: Path) -> None:
+    """RT-6.5: the thread goes on, and the file is told of to its watches all the same."""
+
+    def broken(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    provider, heard = FileProvider(tmp_path / "releases.json", line=broken), Heard()
+    try:
+        provider.observe(ECHO, heard)
+        assert eventually(lambda: heard.last() == Failed(Cause.UNREADABLE))
+        put(tmp_path / "releases.json", ONE)
+        assert eventually(lambda: provider.usable().usable)
+    finally:
+        provider.close()
+
+
 def test_snapshot_of_unused_target(place: Place) -> None:
     """RT-6.1: a release that does not stand in the file is not declared, also for who asks once."""
     assert place.provider.snapshot(other(7), 1.0) == NOT_DECLARED

@@ -96,14 +96,15 @@ def test_the_schema_allows_nothing_else(change: dict[str, Any]) -> None:
 def test_a_reading_changes_nothing() -> None:
     """RT-11.2: no provider is asked, no observation, count or time is another one; what was read is a copy."""
     site = site_of_each_state()
-    calls, tallies, due = site.provider.calls, site.selector.tallies(), site.selector.keep()
+    calls, tallies = site.provider.calls, site.selector.tallies()
+    due = site.selector._sessions.due_at()
     first = site.selector.document()
     for _ in range(100):
         site.selector.statuses()
         assert site.selector.document() == first
     assert site.provider.calls == calls
     assert site.selector.tallies() == tallies
-    assert site.selector.keep() == due
+    assert site.selector._sessions.due_at() == due
     site.selector.statuses().clear()
     site.selector.tallies().transitions.clear()
     assert len(site.selector.statuses()) == 4

@@ -7,6 +7,7 @@ import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, ProviderEvent, S
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.snapshot_selector import SnapshotSelector
 from tests.topology.support import ECHO, EMPTY, WAIT, HandProvider, ManualClock, Site, at, eventually, other
+
+if TYPE_CHECKING:
+    import datetime as dt
 
 
 @pytest.fixture
@@ -316,6 +320,21 @@ def test_nothing_is_attempted_for_what_is_closed(clock: ManualClock) -> None:
     assert site.selector.statuses() == []
 
 
+def test_a_lost_provider_of_many(clock: ManualClock) -> None:
+    """RT-3.5: of a thousand observations each is right again within 5 s, however few attempts one look begins."""
+    site = Site(HandProvider(at(1)), clock)
+    for number in range(1000):
+        site.selector.select(other(number))
+    for watch in list(site.provider.watches):
+        watch.say(Failed(Cause.LOST))
+    site.provider.at_once = (EMPTY,)
+    until = clock.now + 5
+    while clock.now < until:
+        clock.now = max(clock.now, site.selector._sessions.due_at())
+        site.selector.keep()
+    assert {status.observation.state for status in site.selector.statuses()} == {State.EMPTY}
+
+
 @pytest.mark.parametrize("how", ["failed", "closed", "renewed", "stopped"])
 def test_a_watch_that_is_over_is_not_heard(clock: ManualClock, how: str) -> None:
     """RT-3.7: whatever still comes of it changes nothing, and is counted."""
@@ -411,6 +430,49 @@ def test_a_taker_with_a_fault(clock: ManualClock) -> None:
     assert broken.select(ECHO).revision == 1
     assert site.lines
     assert "s3cret" not in str(site.lines)
+
+
+def test_its_thread_outlives_a_fault() -> None:
+    """RT-3.4: a fault while the times are kept, of a clock for example, is one line, and they are kept on."""
+
+    class Broken(SystemClock):
+        broken = True
+
+        def utc(self) -> dt.datetime:
+            if self.broken and threading.current_thread().name == "topology-keeper":
+                self.broken = False
+                raise RuntimeError("s3cret")
+            return super().utc()
+
+    site = Site(HandProvider(at(1)), Broken())
+    with site.selector:
+        assert eventually(lambda: bool(site.lines))
+        site.selector.select(ECHO)
+        site.watch.say(Failed(Cause.LOST))
+        assert eventually(lambda: site.seen() == ("populated", 1))
+    assert site.lines == ["the keeper of the topology has a fault: RuntimeError"]
+
+
+def test_a_watch_that_does_not_close(clock: ManualClock) -> None:
+    """RT-5.3, RT-1.5: a handle with a fault keeps no other from being closed, and its words stay in."""
+    site = Site(HandProvider(at(1)), clock)
+    site.selector.select(ECHO)
+    site.selector.select(other(1))
+
+    def broken() -> None:
+        raise RuntimeError("s3cret")
+
+    site.provider.watches[0].close = broken  # type: ignore[method-assign]
+    site.selector.stop()
+    assert site.watch.closed == 1
+    assert site.lines == ["provider etcd: a watch does not close: RuntimeError"]
+
+
+def test_it_says_whether_its_provider_is_usable(clock: ManualClock) -> None:
+    """RT-5.6: what the provider says, and its name."""
+    site = Site(HandProvider(), clock)
+    assert site.selector.usable() == site.provider.usable()
+    assert site.selector.provider_name == "etcd"
 
 
 def test_it_observes_or_is_refused(clock: ManualClock) -> None:

@@ -22,6 +22,7 @@ from idkmesh.topology.provider import ProviderFailureError, Usability
 from idkmesh.topology.providers.file_reading import content_of, identity_of
 from idkmesh.topology.providers.file_state import LOOK_SECONDS, Fault, FileState, after_look, is_to_read
 from idkmesh.topology.providers.releases import read_releases
+from idkmesh.topology.telling import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +48,7 @@ class FileProvider:
 
     def __init__(self, path: Path | str, *, line: Callable[[str, int], None], observe: bool = True) -> None:
         self._path = Path(path)
-        self._line = line
+        self._line = undisturbed(line)
         self._continuous = observe
         self._lock = threading.Lock()
         self._watches: dict[_FileWatch, None] = {}
@@ -133,17 +134,18 @@ class FileProvider:
             self._ring.clear()
             if self._closed:
                 return
-            try:
-                self._look()
-                self._say()
-            except Exception as error:  # noqa: BLE001  the thread must not end: nobody would be told of anything
-                self._tell(Fault(Cause.FAULT, f"cannot be judged: {type(error).__name__}"))
+            self._look()
+            self._say()
 
     def _look(self) -> None:
         now = time.monotonic()
         identity = identity_of(self._path)
         content = content_of(self._path) if is_to_read(self._state, identity, now) else None
-        self._state = after_look(self._state, identity, content, now)
+        try:
+            self._state = after_look(self._state, identity, content, now)
+        except Exception as error:  # noqa: BLE001  out of memory, say: the thread goes on, and what was known does not
+            fault = Fault(Cause.FAULT, f"cannot be judged: {type(error).__name__}")
+            self._state = after_look(self._state, identity, fault, now)
         self._looked_at = now
         self._tell(self._state.fault)
 
