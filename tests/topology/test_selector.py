@@ -274,6 +274,11 @@ def test_a_renewal_begins_at_nothing(clock: ManualClock) -> None:
     assert site.seen() == ("empty", 1)
     assert site.told[-1].what == "idkmesh.topology.renewed"
     assert site.told[-1].facts["attempts"] > 20
+    site.watch.say(Failed(Cause.LOST))
+    assert len(attempts(site, clock, 5.02)) == 1
+    assert site.told[-1].facts["attempts"] == 1
+    site.told.pop()
+    site.told.pop()
     assert (site.told[-1].facts["from"], site.told[-1].facts["to"]) == ("unavailable", "empty")
 
 

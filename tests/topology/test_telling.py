@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 
 import pytest
 
 from idkmesh.health.changes import Change
-from idkmesh.topology.model import NOT_DECLARED, Cause, Failed
+from idkmesh.topology.change_lines import line_of
+from idkmesh.topology.changes import closed_change, omitted_change, renewed_change
+from idkmesh.topology.errors import TooManyObservationsError
+from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Observation, State
 from idkmesh.topology.telling import MOST_CHANGES, Meter, Teller
-from tests.topology.support import ECHO, EMPTY, WAIT, HandProvider, ManualClock, Site, at, other
+from tests.topology.support import ECHO, EMPTY, UTC, WAIT, HandProvider, ManualClock, Site, at, other
 
 TARGET = {"agentId": "echo", "agentCardVersion": "1.0.0", "releaseId": "r1"}
 
@@ -38,6 +42,32 @@ def test_a_course_as_events() -> None:
         {"from": "populated", "to": "unavailable", "localRevision": 6, "cause": "unreachable"},
     ]
     assert "127.0.0.1" not in json.dumps([dict(each.facts) for each in site.told])
+
+
+def test_changes_as_lines() -> None:
+    """RT-10.5, RT-11.5: what an operator reads: one line each, with states and the cause's word, and no place."""
+    site = Site(HandProvider(at(1)), ManualClock(), most=1)
+    site.selector.select(ECHO)
+    for event in (EMPTY, Failed(Cause.UNREACHABLE)):
+        site.watch.say(event)
+    with pytest.raises(TooManyObservationsError):
+        site.selector.select(other(1))
+    target, again = site.told[0].facts, Observation(State.EMPTY, 1, UTC)
+    told = [*site.told, renewed_change(ECHO, State.UNAVAILABLE, again, 3), closed_change(ECHO, again)]
+    assert target == TARGET
+    assert [line_of(each) for each in [*told, omitted_change(7, 10.0)]] == [
+        None,
+        ("release echo/1.0.0/r1: populated, was initializing, local revision 1", logging.INFO),
+        ("release echo/1.0.0/r1: empty, was populated, local revision 2", logging.INFO),
+        (
+            "release echo/1.0.0/r1: unavailable, was empty: unreachable; refused until it is heard of again",
+            logging.WARNING,
+        ),
+        ("1 releases are observed, which is max_observations; others are refused", logging.WARNING),
+        ("release echo/1.0.0/r1: empty, was unavailable, local revision 1, in a new session", logging.INFO),
+        None,
+        ("7 more changes of releases in 10 s are not told", logging.WARNING),
+    ]
 
 
 def test_a_lost_provider_is_not_ten_thousand_events() -> None:
