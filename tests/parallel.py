@@ -20,6 +20,7 @@ ROWS: Final = (
     ("tests/test_bench.py",),
     ("tests/test_console.py",),
     ("tests/httpd/test_head_reader.py",),
+    ("tests/topology/test_file.py",),
     ("tests/health/test_fault_table.py",),
     ("tests/functional/test_streams.py",),
     ("tests/inspection/test_documents.py",),

@@ -448,6 +448,7 @@ def test_it_is_usable_while_it_looks(place: Place) -> None:
         assert len(os.listdir("/proc/self/fd")) <= descriptors + 1  # noqa: PTH208  the same
 
 
+@pytest.mark.alone
 def test_a_change_comes_within_its_bound(place: Place) -> None:
     """RT-6.3: 0.3 s and a reading: of ten changes the quickest half were in time, whatever else this machine does."""
     took = []
