@@ -215,6 +215,18 @@ def test_a_fault_that_goes_on_in_another_way() -> None:
     assert looks.known() is None
 
 
+def test_a_fault_of_the_machine_is_tried_again_soon() -> None:
+    """RT-6.4, RT-6.3: no descriptor was left for one reading, and the file is what it was: the next look reads again."""
+    looks = Looks(ONE)
+    looks.until(10)
+    looks.write(Fault(Cause.UNREADABLE, "cannot be opened: Too many open files"), SEEN)
+    while looks.state.suspect is None:
+        looks.until(LOOK_SECONDS)
+    looks.write(ONE, SEEN)
+    looks.until(LOOK_SECONDS)
+    assert (looks.known(), looks.state.suspect, looks.state.fault) == (at(9001), None, None)
+
+
 def test_it_begins_with_a_fault() -> None:
     """RT-6.4: nothing is known, and that is told after the same second."""
     looks = Looks(b"{")
@@ -438,7 +450,8 @@ def test_a_name_that_is_none(tmp_path: Path) -> None:
 
 
 def test_it_is_usable_while_it_looks(place: Place) -> None:
-    """RT-5.6, RT-6.5: one thread, and from memory: asking opens no file."""
+    """RT-5.6, RT-6.5: one thread, that goes on with nobody; asking opens no file."""
+    assert eventually(lambda: not place.provider._new)  # else each look would ask after each watch
     assert place.provider.usable().usable
     assert sum(thread.name == "topology-file" for thread in threading.enumerate()) == 1
     descriptors = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0  # noqa: PTH112, PTH208  as cheap

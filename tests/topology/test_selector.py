@@ -21,6 +21,10 @@ from tests.topology.support import ECHO, EMPTY, WAIT, HandProvider, ManualClock,
 if TYPE_CHECKING:
     import datetime as dt
 
+    from idkmesh.topology.model import Target
+    from idkmesh.topology.provider import Sink
+    from tests.topology.support import HandWatch
+
 
 @pytest.fixture
 def clock() -> ManualClock:
@@ -409,9 +413,15 @@ def test_its_thread_keeps_the_times() -> None:
         site.selector.start()
 
 
-def test_who_waits_is_told_of_the_end() -> None:
-    """RT-4.2: a use that waits for a first snapshot does not hold up the end."""
-    site = Site(HandProvider(), SystemClock())
+def test_who_waits_is_told_of_the_end(clock: ManualClock) -> None:
+    """RT-4.2: a use that waits for a first snapshot ends with the selector, however long it would have waited."""
+
+    class Slow(HandProvider):
+        def observe(self, target: Target, sink: Sink) -> HandWatch:
+            clock.now -= 600
+            return super().observe(target, sink)
+
+    site = Site(Slow(), clock)
     with ThreadPoolExecutor(1) as pool:
         use = pool.submit(site.selector.select, ECHO)
         assert eventually(lambda: bool(site.provider.watches))
