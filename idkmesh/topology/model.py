@@ -18,6 +18,9 @@ MAX_ENDPOINTS: Final = 1_000
 
 MAX_ENDPOINT_CHARACTERS: Final = 256
 
+MAX_TARGET_CHARACTERS: Final = 256
+"""Of a target in one text: the subject of an event has no more (EV-1.5)."""
+
 ID_PATTERN: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._\-]{0,126}[A-Za-z0-9])?"
 """Of an agent id and a release id (RT-1.1). Neither ``/`` nor ``:``, so that both can join the three."""
 
@@ -47,6 +50,10 @@ class Target:
         if not _ID.fullmatch(self.release_id):
             raise ValueError(
                 "releaseId: must be 1 to 128 of A-Z a-z 0-9 . _ - and begin and end with a letter or digit"
+            )
+        if len(str(self)) > MAX_TARGET_CHARACTERS:
+            raise ValueError(
+                f"releaseId: AGENT/VERSION/RELEASE must have at most {MAX_TARGET_CHARACTERS} characters together"
             )
 
     def __str__(self) -> str:
