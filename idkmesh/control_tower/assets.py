@@ -111,6 +111,7 @@ SCHEMA_NAMES: Final = (
     "readiness.json",
     "rehearsal.json",
     "router-topology-status.v1.json",
+    "router.json",
 )
 """Every published schema."""
 
