@@ -1,0 +1,47 @@
+"""Makes the provider and the selector that a configuration names. What only one of them needs is imported with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from idkmesh.router.configuration import DirectSpec, FileSpec
+from idkmesh.topology.providers.direct import DirectProvider
+from idkmesh.topology.providers.file import FileProvider
+from idkmesh.topology.selector import WatchSelector
+from idkmesh.topology.snapshot_selector import SnapshotSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from idkmesh.clock import Clock
+    from idkmesh.health.changes import Change
+    from idkmesh.router.configuration import RouterConfiguration
+    from idkmesh.topology.provider import Provider
+
+    Line = Callable[[str, int], None]
+    Selector = WatchSelector | SnapshotSelector
+
+
+class PartError(ValueError):
+    """A part of a router cannot be had: one line, with what to do."""
+
+
+def provider_of(configuration: RouterConfiguration, line: Line) -> Provider:
+    """Return the provider, which works from here on. Raises :class:`PartError`."""
+    spec = configuration.provider
+    if isinstance(spec, FileSpec):
+        return FileProvider(spec.path, line=line, observe=configuration.observe)
+    if isinstance(spec, DirectSpec):
+        return DirectProvider(spec.releases)
+    raise PartError(f"the provider {configuration.provider_name} is not in this version; name file or direct")
+
+
+def selector_of(
+    configuration: RouterConfiguration, provider: Provider, clock: Clock, changed: Callable[[Change], None], line: Line
+) -> Selector:
+    """Return who selects: from watches where there are any, else from a snapshot each time."""
+    if not provider.continuous:
+        return SnapshotSelector(provider, line=line)
+    return WatchSelector(
+        provider, clock=clock, changed=changed, line=line, max_observations=configuration.max_observations
+    )
