@@ -22,6 +22,7 @@ ROWS: Final = (
     ("tests/httpd/test_head_reader.py",),
     ("tests/topology/test_file.py",),
     ("tests/health/test_fault_table.py",),
+    ("tests/functional/test_router.py",),
     ("tests/functional/test_streams.py",),
     ("tests/inspection/test_documents.py",),
     ("tests/health/test_matrix_file.py",),

@@ -56,13 +56,20 @@ class Entry:
 class Ledger:
     """Writes the events of one router. Any thread may call any method.
 
-    ``record`` commits a change as an event and says whether it is kept; it may wait. ``line`` takes a line and a level
-    of :mod:`logging`.
+    ``record`` commits a change as an event and says whether it is kept; it may wait. ``tell`` takes one without waiting,
+    for the end, which is not to wait for each. ``line`` takes a line and a level of :mod:`logging`.
     """
 
-    def __init__(self, clock: Clock, record: Callable[[Change], bool], line: Callable[[str, int], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        record: Callable[[Change], bool],
+        tell: Callable[[Change], None],
+        line: Callable[[str, int], None],
+    ) -> None:
         self._clock = clock
         self._record = record
+        self._tell = tell
         self._line = line
         self._lock = threading.Lock()
         self._open: set[Entry] = set()
@@ -79,20 +86,16 @@ class Ledger:
 
     def close(self, entry: Entry, outcome: Outcome, status: int | None, reason: str | None = None) -> None:
         """Write what came of it. ``status`` is that of the answer, ``reason`` the word of a transport that failed."""
-        with self._lock:
-            if entry not in self._open:
-                return
-            self._open.remove(entry)
-            self._outcomes[outcome] += 1
-        seconds = round(self._clock.monotonic() - entry.began, 6)
-        self._keep(_change(entry, outcome, status, reason, seconds))
+        if self._closed(entry, outcome):
+            self._keep(_change(entry, outcome, status, reason, self._clock.monotonic()))
 
     def abandon_all(self) -> None:
         """Write that what goes on is abandoned. For the end."""
         with self._lock:
             left = list(self._open)
         for entry in left:
-            self.close(entry, Outcome.ABANDONED, None)
+            if self._closed(entry, Outcome.ABANDONED):
+                self._tell(_change(entry, Outcome.ABANDONED, None, None, self._clock.monotonic()))
 
     def outcomes(self) -> dict[Outcome, int]:
         """Return how many had which outcome, 0 included."""
@@ -103,6 +106,15 @@ class Ledger:
     def missing(self) -> int:
         """How many are not known to be kept."""
         return self._missing
+
+    def _closed(self, entry: Entry, outcome: Outcome) -> bool:
+        """Count an entry and take it out; say whether it was still there."""
+        with self._lock:
+            if entry not in self._open:
+                return False
+            self._open.remove(entry)
+            self._outcomes[outcome] += 1
+            return True
 
     def _keep(self, change: Change) -> None:
         kept = self._record(change)
@@ -119,7 +131,7 @@ class Ledger:
             )
 
 
-def _change(entry: Entry, outcome: Outcome, status: int | None, reason: str | None, seconds: float) -> Change:
+def _change(entry: Entry, outcome: Outcome, status: int | None, reason: str | None, now: float) -> Change:
     target = entry.target
     facts: dict[str, Any] = {
         "agentId": target.agent_id,
@@ -130,6 +142,6 @@ def _change(entry: Entry, outcome: Outcome, status: int | None, reason: str | No
         "state": None if entry.state is None else entry.state.value,
         "localRevision": entry.revision,
         "status": status,
-        "seconds": seconds,
+        "seconds": round(now - entry.began, 6),
     }
     return Change(INVOKED, str(target), facts if reason is None else {**facts, "reason": reason})

@@ -99,8 +99,8 @@ _ETCD: Final = Record(
         ),
         "prefix": Text(
             meaning=f"What all keys begin with; {DEFAULT_PREFIX} unless said otherwise.",
-            wanted="a path such as /idkmesh/agents, without / at its end",
-            pattern=r"(?:/[A-Za-z0-9._-]+)+",
+            wanted="up to 8 names such as /idkmesh/agents, without / at the end",
+            pattern=r"(?:/[A-Za-z0-9._-]+){1,8}",
             most=256,
         ),
     },

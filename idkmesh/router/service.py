@@ -53,7 +53,7 @@ class RouterService:
         line: Callable[[str, int], None],
     ) -> None:
         self.configuration = configuration
-        self.ledger = Ledger(clock, record, line)
+        self.ledger = Ledger(clock, record, changed, line)
         self._clock = clock
         self._agents = AgentClient(clock)
         self._provider = provider_of(configuration, line)

@@ -6,9 +6,12 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import stat
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -294,6 +297,18 @@ def test_too_many_observations(tmp_path: Path) -> None:
         assert 'idkmesh_router_invocations_total{outcome="answered"} 0.0' in text
         assert 'idkmesh_topology_observations{state="missing"} 2.0' in text
         assert "idkmesh_router_provider_usable 1.0" in text
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_readmes_invocation(site: Site) -> None:
+    """Rule: what the README says to send is an invocation, and its answer the agent's."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (command,) = (block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if INVOCATIONS in block)
+    with agent() as echo, routing(site) as service:
+        site.declare({RELEASE: [echo.url]})
+        line = command.replace("examples/", f"{site.folder}/").replace("127.0.0.1:8780", f"127.0.0.1:{service.port}")
+        done = subprocess.run(["sh", "-c", line], check=True, capture_output=True, timeout=PATIENCE)
+        assert json.loads(done.stdout) == {"echo": {"hello": "world"}}
 
 
 # --- secrecy ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idkmesh.cli import TOPOLOGY_STATES
+from idkmesh.topology.model import State
 from idkmesh.topology.waiting import Seen, Verdict, Waiting, after_look, rows_of
 
 RELEASE = "echo/1.0.0/r1"
@@ -71,6 +73,11 @@ def test_a_release_id_alone() -> None:
     assert (waiting.seen, verdict) == (Seen("a/1/r1", "populated", 1), WAIT)
     assert after_look(waiting, [row("empty", 9, "b/1/r1"), row("populated", 1, "a/1/r1")])[1] is WAIT
     assert after_look(waiting, [row("empty", 9, "b/1/r1")])[1] is RENEWED
+
+
+def test_states_that_can_be_waited_for() -> None:
+    """RT-12.4, RT-2.1: all of the table."""
+    assert TOPOLOGY_STATES == tuple(state.value for state in State)
 
 
 def test_others_do_not_matter() -> None:
