@@ -56,7 +56,7 @@ class Entry:
 class Ledger:
     """Writes the events of one router. Any thread may call any method.
 
-    ``record`` commits a change as an event and says whether it is kept; it may wait. ``tell`` takes one without waiting,
+    ``record`` commits a change as an event and says whether it is kept; it may wait. ``tell`` takes one without that,
     for the end, which is not to wait for each. ``line`` takes a line and a level of :mod:`logging`.
     """
 

@@ -77,7 +77,7 @@ def test_a_release_id_alone() -> None:
 
 def test_states_that_can_be_waited_for() -> None:
     """RT-12.4, RT-2.1: all of the table."""
-    assert TOPOLOGY_STATES == tuple(state.value for state in State)
+    assert tuple(state.value for state in State) == TOPOLOGY_STATES
 
 
 def test_others_do_not_matter() -> None:
