@@ -6,6 +6,7 @@ each request has a thread that can be left, and a connection of its own.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import threading
@@ -13,8 +14,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
-
-from idkmesh.workloads.lease.store import LeaseStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +25,23 @@ MIN_LEASE_SECONDS: Final = 1
 
 MAX_OUT: Final = 4
 """Requests to one member that may be out beyond their deadline. Then it is not asked until one has come back."""
+
+
+REFUSALS: Final = ("permission denied", "user name", "auth", "password", "unauthenticated", "certificate")
+"""Words of etcd's own when it takes no credential of ours."""
+
+
+class EtcdError(Exception):
+    """No answer of etcd's, in one line that says what to do. ``silent``: it takes connections and says nothing."""
+
+    def __init__(self, line: str, *, silent: bool = False) -> None:
+        super().__init__(line)
+        self.silent = silent
+
+    @property
+    def refused(self) -> bool:
+        """Whether etcd wants a credential, or another one."""
+        return any(word in str(self).lower() for word in REFUSALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +58,21 @@ class Endpoint:
         return f"{self.protocol}://{host}:{self.port}"
 
 
-def endpoint_of(url: str) -> Endpoint:
-    """Return the endpoint that a URL names. Raises ``ValueError``, in one line, for anything but scheme, host, port."""
+def endpoint_of(url: str, field: str) -> Endpoint:
+    """Return the endpoint that a URL names. Raises ``ValueError``, in one line, for anything but scheme, host, port.
+
+    ``field`` is the name of where it stands; the line begins with it.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port or 2379
     except ValueError:
         shown = "a URL with a user in it" if "@" in url else repr(url)
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} is no URL; write http://HOST:2379") from None
+        raise ValueError(f"{field}: {shown} is no URL; write http://HOST:2379") from None
     plain = parts.path in {"", "/"} and not parts.query and not parts.fragment and parts.username is None
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
         shown = repr(url) if "@" not in url else "a URL with a user in it"
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} must be http://HOST:PORT or https://HOST:PORT")
+        raise ValueError(f"{field}: {shown} must be http://HOST:PORT or https://HOST:PORT")
     return Endpoint(parts.scheme, parts.hostname, port)
 
 
@@ -84,7 +103,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The requests of one call of the store, until one deadline (monotonic seconds)."""
+    """Requests to an etcd until one deadline (monotonic seconds)."""
 
     members: Members
     until: float
@@ -98,47 +117,49 @@ class Call:
         """End a lease of etcd's, with what is under it. One that cannot be ended ends by itself."""
         try:
             self.ask("lease/revoke", {"ID": lease})
-        except LeaseStoreError:
+        except EtcdError:
             return
 
     def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the first member says that answers. Raises :class:`LeaseStoreError` where none does in time."""
-        reasons = []
+        """Return what the first member says that answers. Raises :class:`EtcdError` where none does in time."""
+        reasons: list[str] = []
+        silent = True
         order = self.members.order()
         for number, endpoint in enumerate(order):
             left = self.until - time.monotonic()
             if left <= 0:
                 break
             try:
-                answer = _asked(self.members, endpoint, path, body, left / (len(order) - number))
-            except LeaseStoreError as error:
+                answer = asked(self.members, endpoint, path, body, left / (len(order) - number))
+            except EtcdError as error:
                 reasons.append(f"{endpoint}: {error}")
+                silent = silent and error.silent
                 continue
             self.members.answered(endpoint)
             return answer
         said = "; ".join(reasons) or "no time was left"
-        raise LeaseStoreError(f"etcd did not answer ({said}); look at its members")
+        raise EtcdError(f"etcd did not answer ({said}); look at its members", silent=silent)
 
 
-def _asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Ask one member, in a thread that can be left: the library's timeout is one between bytes, and none of names."""
-    came: list[dict[str, Any] | LeaseStoreError] = []
+    came: list[dict[str, Any] | EtcdError] = []
     members.count(endpoint, 1)
 
     def request() -> None:
         try:
             came.append(_posted(endpoint, path, body, seconds))
-        except LeaseStoreError as error:
+        except EtcdError as error:
             came.append(error)
         finally:
             members.count(endpoint, -1)
 
-    thread = threading.Thread(target=request, name="lease-etcd", daemon=True)
+    thread = threading.Thread(target=request, name="etcd-request", daemon=True)
     _started(thread, lambda: members.count(endpoint, -1))
     thread.join(seconds)
     if not came:
-        raise LeaseStoreError("timeout")
-    if isinstance(came[0], LeaseStoreError):
+        raise EtcdError("timeout", silent=True)
+    if isinstance(came[0], EtcdError):
         raise came[0]
     return came[0]
 
@@ -148,7 +169,7 @@ def _started(thread: threading.Thread, otherwise: Callable[[], None]) -> None:
         thread.start()
     except RuntimeError:  # that is how Python says it
         otherwise()
-        raise LeaseStoreError("this machine is out of threads") from None
+        raise EtcdError("this machine is out of threads") from None
 
 
 def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
@@ -164,11 +185,12 @@ def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: flo
         try:
             answer = client.post(client.get_url(path), json=dict(body))
         except Etcd3Exception as error:
-            raise LeaseStoreError(_line_of(error)) from None
+            line = _line_of(error)
+            raise EtcdError(line, silent=line == "timeout") from None
         except (requests.RequestException, ValueError) as error:
-            raise LeaseStoreError(f"no answer of etcd: {type(error).__name__}") from None
+            raise EtcdError(f"no answer of etcd: {type(error).__name__}") from None
     if not isinstance(answer, dict):
-        raise LeaseStoreError("no answer of etcd")
+        raise EtcdError("no answer of etcd")
     return answer
 
 
@@ -187,12 +209,17 @@ def number_of(value: object) -> int:
     try:
         return int(str(value))
     except ValueError:
-        raise LeaseStoreError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
+        raise EtcdError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
 
 
 def member_of(answer: Mapping[str, Any], name: str, kind: type[Any]) -> Any:  # noqa: ANN401  of that kind
     """Return a member of an answer, which has to be there and of this kind."""
     value = answer.get(name)
     if not isinstance(value, kind):
-        raise LeaseStoreError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
+        raise EtcdError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
     return value
+
+
+def b64(content: str | bytes) -> str:
+    """Return a key or a value as the gateway writes it."""
+    return base64.b64encode(content if isinstance(content, bytes) else content.encode()).decode("ascii")
