@@ -12,11 +12,13 @@ import math
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+_Brought = TypeVar("_Brought")
 
 API_PATH: Final = "/v3/"
 """Of etcd 3.4 and newer. Named, it is not asked for before each request."""
@@ -42,6 +44,10 @@ class EtcdError(Exception):
     def refused(self) -> bool:
         """Whether etcd wants a credential, or another one."""
         return any(word in str(self).lower() for word in REFUSALS)
+
+
+class EtcdAnswerError(EtcdError):
+    """It answered, and nobody can read that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +88,12 @@ class Members:
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._lock = threading.Lock()
         self._order = list(endpoints)
-        self._out = dict.fromkeys(endpoints, 0)
+        self._out: dict[Endpoint, set[threading.Thread]] = {endpoint: set() for endpoint in endpoints}
 
     def order(self) -> list[Endpoint]:
         """Return those that may be asked, the best first."""
         with self._lock:
-            return [endpoint for endpoint in self._order if self._out[endpoint] < MAX_OUT]
+            return [endpoint for endpoint in self._order if len(self._out[endpoint]) < MAX_OUT]
 
     def answered(self, endpoint: Endpoint) -> None:
         """Ask this one first from now on."""
@@ -95,10 +101,22 @@ class Members:
             self._order.remove(endpoint)
             self._order.insert(0, endpoint)
 
-    def count(self, endpoint: Endpoint, change: int) -> None:
-        """Count the requests that are out."""
+    def out(self, endpoint: Endpoint, thread: threading.Thread) -> None:
+        """Count a request that begins."""
         with self._lock:
-            self._out[endpoint] += change
+            self._out[endpoint].add(thread)
+
+    def back(self, endpoint: Endpoint, thread: threading.Thread) -> None:
+        """Count it no more."""
+        with self._lock:
+            self._out[endpoint].discard(thread)
+
+    def wait(self, until: float) -> None:
+        """Wait for the requests that were left, until this instant (monotonic seconds)."""
+        with self._lock:
+            threads = [thread for out in self._out.values() for thread in out]
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,34 +160,57 @@ class Call:
 
 
 def asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Ask one member, in a thread that can be left: the library's timeout is one between bytes, and none of names."""
-    came: list[dict[str, Any] | EtcdError] = []
-    members.count(endpoint, 1)
+    """Return what one member says. Raises :class:`EtcdError`."""
+    return in_time(members, endpoint, lambda: _posted(endpoint, path, body, seconds), seconds)
 
-    def request() -> None:
+
+def in_time(
+    members: Members,
+    endpoint: Endpoint,
+    errand: Callable[[], _Brought],
+    seconds: float,
+    left: Callable[[_Brought], None] = lambda _: None,
+) -> _Brought:
+    """Run an errand to one member in a thread that can be left. Raises :class:`EtcdError`, the errand's or its own.
+
+    Needed as the library's timeout is one between bytes, and a look-up of a name has none. ``left`` gets what is
+    brought too late.
+    """
+    brought: list[_Brought | EtcdError] = []
+    waiting = [True]
+    lock = threading.Lock()
+
+    def bring(result: _Brought | EtcdError) -> None:
+        with lock:
+            if waiting:
+                brought.append(result)
+                return
+        if not isinstance(result, EtcdError):
+            left(result)
+
+    def run() -> None:
         try:
-            came.append(_posted(endpoint, path, body, seconds))
+            bring(errand())
         except EtcdError as error:
-            came.append(error)
+            bring(error)
         finally:
-            members.count(endpoint, -1)
+            members.back(endpoint, thread)
 
-    thread = threading.Thread(target=request, name="etcd-request", daemon=True)
-    _started(thread, lambda: members.count(endpoint, -1))
-    thread.join(seconds)
-    if not came:
-        raise EtcdError("timeout", silent=True)
-    if isinstance(came[0], EtcdError):
-        raise came[0]
-    return came[0]
-
-
-def _started(thread: threading.Thread, otherwise: Callable[[], None]) -> None:
+    thread = threading.Thread(target=run, name="etcd-request", daemon=True)
+    members.out(endpoint, thread)
     try:
         thread.start()
     except RuntimeError:  # that is how Python says it
-        otherwise()
+        members.back(endpoint, thread)
         raise EtcdError("this machine is out of threads") from None
+    thread.join(seconds)
+    with lock:
+        waiting.clear()
+    if not brought:
+        raise EtcdError("timeout", silent=True)
+    if isinstance(brought[0], EtcdError):
+        raise brought[0]
+    return brought[0]
 
 
 def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
@@ -190,7 +231,7 @@ def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: flo
         except (requests.RequestException, ValueError) as error:
             raise EtcdError(f"no answer of etcd: {type(error).__name__}") from None
     if not isinstance(answer, dict):
-        raise EtcdError("no answer of etcd")
+        raise EtcdAnswerError("no answer of etcd")
     return answer
 
 
@@ -209,14 +250,14 @@ def number_of(value: object) -> int:
     try:
         return int(str(value))
     except ValueError:
-        raise EtcdError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
+        raise EtcdAnswerError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
 
 
 def member_of(answer: Mapping[str, Any], name: str, kind: type[Any]) -> Any:  # noqa: ANN401  of that kind
     """Return a member of an answer, which has to be there and of this kind."""
     value = answer.get(name)
     if not isinstance(value, kind):
-        raise EtcdError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
+        raise EtcdAnswerError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
     return value
 
 

@@ -292,7 +292,7 @@ def test_what_observes_nothing_refuses_to(asked: World) -> None:
     with pytest.raises(ProviderFailureError) as error:
         asked.provider.observe(ONE, Heard())
     assert error.value.cause is Cause.FAULT
-    assert asked.provider.usable().usable
+    assert eventually(lambda: asked.provider.usable().usable)
 
 
 # --- with a selector -------------------------------------------------------------------------------------------------
