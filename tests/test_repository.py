@@ -64,7 +64,6 @@ SCOPE = {"HS-1.3"}
 """Clauses that say what the project is for. Nothing that it does could prove them."""
 
 BEING_BUILT = {
-    *(f"RT-8.{number}" for number in range(1, 4)),
     *(f"RT-9.{number}" for number in range(1, 9)),
     "RT-10.1",
     *("RT-11.3", "RT-11.4"),

@@ -19,8 +19,12 @@ import pytest
 from idkmesh.topology.providers.direct import DirectProvider
 from idkmesh.topology.providers.etcd import EtcdProvider
 from idkmesh.topology.providers.file import FileProvider
+from idkmesh.topology.providers.nacos import NacosProvider
+from idkmesh.topology.providers.nacos_service import service_name
 from idkmesh.topology.providers.releases import releases_of
 from tests.topology.etcd_hands import EtcdHands
+from tests.topology.nacos_hands import WHY_NOT as WHY_NO_NACOS
+from tests.topology.nacos_hands import Nacos, host
 from tests.workloads.etcd_support import WHY_NOT, Etcd
 
 if TYPE_CHECKING:
@@ -184,6 +188,49 @@ def etcd_world(folder: Path, *, observe: bool = True) -> Iterator[World]:
     world.etcd.kill()
 
 
+class NacosWorld:
+    """A small server that speaks Nacos's wire protocol."""
+
+    tells_missing = False
+
+    def __init__(self, *, observe: bool) -> None:
+        self.server = a_nacos()
+        self._observe = observe
+        self.server.do("anew")
+        self.provider = self.more()
+
+    def more(self) -> NacosProvider:
+        return NacosProvider([self.server.address], line=lambda *_: None, observe=self._observe)
+
+    def declare(self, target: Target, *endpoints: Endpoint) -> None:
+        hosts = [host("127.0.0.1", int(endpoint.url.rpartition(":")[2])) for endpoint in endpoints]
+        self.server.put(service_name(target), *hosts)
+
+    def remove(self, target: Target) -> None:
+        self.declare(target)
+
+    def break_off(self) -> None:
+        self.server.do("stop")
+
+    def mend(self) -> None:
+        self.server.do("start")
+
+
+@contextlib.contextmanager
+def nacos_world(_: Path, *, observe: bool = True) -> Iterator[World]:
+    if WHY_NO_NACOS:
+        pytest.skip(WHY_NO_NACOS)
+    world = NacosWorld(observe=observe)
+    yield world
+    world.provider.close()
+
+
+@functools.cache
+def a_nacos() -> Nacos:
+    """Return the server that all worlds share, one after the other: it takes a second to begin."""
+    return Nacos()
+
+
 @contextlib.contextmanager
 def file_world(folder: Path) -> Iterator[World]:
     world = FileWorld(folder / "releases.json", observe=True)
@@ -205,12 +252,13 @@ def direct_world(_: Path) -> Iterator[World]:
 
 Make = Callable[[Path], contextlib.AbstractContextManager[World]]
 
-WATCHED: dict[str, Make] = {"file": file_world, "etcd": etcd_world}
+WATCHED: dict[str, Make] = {"file": file_world, "etcd": etcd_world, "nacos": nacos_world}
 """Worlds of providers that observe."""
 
 ASKED: dict[str, Make] = {
     "file, snapshots": file_snapshots,
     "etcd, snapshots": functools.partial(etcd_world, observe=False),
+    "nacos, snapshots": functools.partial(nacos_world, observe=False),
 }
 """Worlds of providers that are asked each time, whose source can go away."""
 
