@@ -38,6 +38,7 @@ from scripts.bench.benchlib import (
     wrk,
 )
 from scripts.bench.benchlib.tables import table
+from tests.workloads.etcd_support import WHY_NOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +55,7 @@ PROGRAMS = (
     "declaration",
     "workloads",
     "topology",
+    "topology_etcd",
 )
 STORES = shutil.which("redis-server") and list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
@@ -355,6 +357,13 @@ class TestPrograms:
         assert all(run["value"] > 0 for run in runs)
         (memory,) = (run["value"] for run in runs if "memory" in run["way"])
         assert memory <= 2048
+
+    @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+    def test_topology_etcd_sees_each_change(self, tmp_path: Path) -> None:
+        """RT-7.4: `scripts/bench/topology_etcd` measures each change of an etcd, and none is lost."""
+        runs = _bench("topology_etcd", tmp_path, "--observations", "100", "--changes", "60", only=None)
+        assert len(runs) == 60
+        assert all(run["seen"] >= run["sent"] for run in runs)
 
     @pins
     def test_sse_counts_each_event_at_each_reader(self, tmp_path: Path) -> None:

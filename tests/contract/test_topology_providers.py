@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,6 @@ from tests.topology.support import WAIT, Heard, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from idkmesh.topology.model import ProviderEvent
     from idkmesh.topology.provider import Watch
@@ -286,13 +286,30 @@ def test_an_end_is_an_end(world: World) -> None:
     assert len(heard.events) == told
 
 
+def test_an_end_leaves_no_descriptor(world: World) -> None:
+    """RT-5.7: what a provider has opened is closed by its end, however often one is made."""
+    world.declare(ONE, A)
+    world.more().close()
+    assert eventually(lambda: world.provider.snapshot(ONE, WAIT) == snapshot_of([A]))
+    before = descriptors()
+    for _ in range(3):
+        provider = world.more()
+        assert eventually(lambda made=provider: made.snapshot(ONE, WAIT) == snapshot_of([A]))  # type: ignore[misc]
+        provider.close()
+    assert eventually(lambda: descriptors() <= before)
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_what_observes_nothing_refuses_to(asked: World) -> None:
     """RT-5.9, RT-5.8: a provider without observation says so beforehand, and opens no watch."""
     assert not asked.provider.continuous
     with pytest.raises(ProviderFailureError) as error:
         asked.provider.observe(ONE, Heard())
     assert error.value.cause is Cause.FAULT
-    assert asked.provider.usable().usable
+    assert eventually(lambda: asked.provider.usable().usable)
 
 
 # --- with a selector -------------------------------------------------------------------------------------------------

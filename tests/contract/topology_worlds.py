@@ -7,15 +7,25 @@ machine adds.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pytest
+
 from idkmesh.topology.providers.direct import DirectProvider
+from idkmesh.topology.providers.etcd import EtcdProvider
 from idkmesh.topology.providers.file import FileProvider
+from idkmesh.topology.providers.nacos import NacosProvider
+from idkmesh.topology.providers.nacos_service import service_name
 from idkmesh.topology.providers.releases import releases_of
+from tests.topology.etcd_hands import EtcdHands
+from tests.topology.nacos_hands import WHY_NOT as WHY_NO_NACOS
+from tests.topology.nacos_hands import Nacos, host
+from tests.workloads.etcd_support import WHY_NOT, Etcd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -133,6 +143,94 @@ class DirectWorld:
     def mend(self) -> None: ...
 
 
+class EtcdWorld:
+    """A real etcd of one member, with data of its own."""
+
+    tells_missing = True
+
+    def __init__(self, folder: Path, *, observe: bool) -> None:
+        self.etcd = Etcd(folder)
+        self._observe = observe
+        self._hands = EtcdHands(self.etcd.url, "/idkmesh/agents")
+        self._later: dict[Target, tuple[Endpoint, ...]] | None = None
+        self.provider = self.more()
+
+    def more(self) -> EtcdProvider:
+        return EtcdProvider([self.etcd.url], line=lambda *_: None, observe=self._observe)
+
+    def declare(self, target: Target, *endpoints: Endpoint) -> None:
+        if self._later is not None:
+            self._later[target] = endpoints
+            return
+        self._hands.declare(target, *endpoints)
+
+    def remove(self, target: Target) -> None:
+        self._hands.remove(target)
+
+    def break_off(self) -> None:
+        self.etcd.kill()
+        self._later = {}
+
+    def mend(self) -> None:
+        self.etcd.start()
+        later, self._later = self._later or {}, None
+        for target, endpoints in later.items():
+            self.declare(target, *endpoints)
+
+
+@contextlib.contextmanager
+def etcd_world(folder: Path, *, observe: bool = True) -> Iterator[World]:
+    if WHY_NOT:
+        pytest.skip(WHY_NOT)
+    world = EtcdWorld(folder, observe=observe)
+    yield world
+    world.provider.close()
+    world.etcd.kill()
+
+
+class NacosWorld:
+    """A small server that speaks Nacos's wire protocol."""
+
+    tells_missing = False
+
+    def __init__(self, *, observe: bool) -> None:
+        self.server = a_nacos()
+        self._observe = observe
+        self.server.do("anew")
+        self.provider = self.more()
+
+    def more(self) -> NacosProvider:
+        return NacosProvider([self.server.address], line=lambda *_: None, observe=self._observe)
+
+    def declare(self, target: Target, *endpoints: Endpoint) -> None:
+        hosts = [host("127.0.0.1", int(endpoint.url.rpartition(":")[2])) for endpoint in endpoints]
+        self.server.put(service_name(target), *hosts)
+
+    def remove(self, target: Target) -> None:
+        self.declare(target)
+
+    def break_off(self) -> None:
+        self.server.do("stop")
+
+    def mend(self) -> None:
+        self.server.do("start")
+
+
+@contextlib.contextmanager
+def nacos_world(_: Path, *, observe: bool = True) -> Iterator[World]:
+    if WHY_NO_NACOS:
+        pytest.skip(WHY_NO_NACOS)
+    world = NacosWorld(observe=observe)
+    yield world
+    world.provider.close()
+
+
+@functools.cache
+def a_nacos() -> Nacos:
+    """Return the server that all worlds share, one after the other: it takes a second to begin."""
+    return Nacos()
+
+
 @contextlib.contextmanager
 def file_world(folder: Path) -> Iterator[World]:
     world = FileWorld(folder / "releases.json", observe=True)
@@ -154,10 +252,14 @@ def direct_world(_: Path) -> Iterator[World]:
 
 Make = Callable[[Path], contextlib.AbstractContextManager[World]]
 
-WATCHED: dict[str, Make] = {"file": file_world}
+WATCHED: dict[str, Make] = {"file": file_world, "etcd": etcd_world, "nacos": nacos_world}
 """Worlds of providers that observe."""
 
-ASKED: dict[str, Make] = {"file, snapshots": file_snapshots}
+ASKED: dict[str, Make] = {
+    "file, snapshots": file_snapshots,
+    "etcd, snapshots": functools.partial(etcd_world, observe=False),
+    "nacos, snapshots": functools.partial(nacos_world, observe=False),
+}
 """Worlds of providers that are asked each time, whose source can go away."""
 
 FIXED: dict[str, Make] = {"direct": direct_world}

@@ -6,18 +6,19 @@ each request has a thread that can be left, and a connection of its own.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
-
-from idkmesh.workloads.lease.store import LeaseStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+_Brought = TypeVar("_Brought")
 
 API_PATH: Final = "/v3/"
 """Of etcd 3.4 and newer. Named, it is not asked for before each request."""
@@ -26,6 +27,27 @@ MIN_LEASE_SECONDS: Final = 1
 
 MAX_OUT: Final = 4
 """Requests to one member that may be out beyond their deadline. Then it is not asked until one has come back."""
+
+
+REFUSALS: Final = ("permission denied", "user name", "auth", "password", "unauthenticated", "certificate")
+"""Words of etcd's own when it takes no credential of ours."""
+
+
+class EtcdError(Exception):
+    """No answer of etcd's, in one line that says what to do. ``silent``: it takes connections and says nothing."""
+
+    def __init__(self, line: str, *, silent: bool = False) -> None:
+        super().__init__(line)
+        self.silent = silent
+
+    @property
+    def refused(self) -> bool:
+        """Whether etcd wants a credential, or another one."""
+        return any(word in str(self).lower() for word in REFUSALS)
+
+
+class EtcdAnswerError(EtcdError):
+    """It answered, and nobody can read that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +64,21 @@ class Endpoint:
         return f"{self.protocol}://{host}:{self.port}"
 
 
-def endpoint_of(url: str) -> Endpoint:
-    """Return the endpoint that a URL names. Raises ``ValueError``, in one line, for anything but scheme, host, port."""
+def endpoint_of(url: str, field: str) -> Endpoint:
+    """Return the endpoint that a URL names. Raises ``ValueError``, in one line, for anything but scheme, host, port.
+
+    ``field`` is the name of where it stands; the line begins with it.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port or 2379
     except ValueError:
         shown = "a URL with a user in it" if "@" in url else repr(url)
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} is no URL; write http://HOST:2379") from None
+        raise ValueError(f"{field}: {shown} is no URL; write http://HOST:2379") from None
     plain = parts.path in {"", "/"} and not parts.query and not parts.fragment and parts.username is None
     if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
         shown = repr(url) if "@" not in url else "a URL with a user in it"
-        raise ValueError(f"supervisor.lease.etcd.endpoints: {shown} must be http://HOST:PORT or https://HOST:PORT")
+        raise ValueError(f"{field}: {shown} must be http://HOST:PORT or https://HOST:PORT")
     return Endpoint(parts.scheme, parts.hostname, port)
 
 
@@ -63,12 +88,12 @@ class Members:
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._lock = threading.Lock()
         self._order = list(endpoints)
-        self._out = dict.fromkeys(endpoints, 0)
+        self._out: dict[Endpoint, set[threading.Thread]] = {endpoint: set() for endpoint in endpoints}
 
     def order(self) -> list[Endpoint]:
         """Return those that may be asked, the best first."""
         with self._lock:
-            return [endpoint for endpoint in self._order if self._out[endpoint] < MAX_OUT]
+            return [endpoint for endpoint in self._order if len(self._out[endpoint]) < MAX_OUT]
 
     def answered(self, endpoint: Endpoint) -> None:
         """Ask this one first from now on."""
@@ -76,15 +101,27 @@ class Members:
             self._order.remove(endpoint)
             self._order.insert(0, endpoint)
 
-    def count(self, endpoint: Endpoint, change: int) -> None:
-        """Count the requests that are out."""
+    def out(self, endpoint: Endpoint, thread: threading.Thread) -> None:
+        """Count a request that begins."""
         with self._lock:
-            self._out[endpoint] += change
+            self._out[endpoint].add(thread)
+
+    def back(self, endpoint: Endpoint, thread: threading.Thread) -> None:
+        """Count it no more."""
+        with self._lock:
+            self._out[endpoint].discard(thread)
+
+    def wait(self, until: float) -> None:
+        """Wait for the requests that were left, until this instant (monotonic seconds)."""
+        with self._lock:
+            threads = [thread for out in self._out.values() for thread in out]
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The requests of one call of the store, until one deadline (monotonic seconds)."""
+    """Requests to an etcd until one deadline (monotonic seconds)."""
 
     members: Members
     until: float
@@ -98,57 +135,82 @@ class Call:
         """End a lease of etcd's, with what is under it. One that cannot be ended ends by itself."""
         try:
             self.ask("lease/revoke", {"ID": lease})
-        except LeaseStoreError:
+        except EtcdError:
             return
 
     def ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the first member says that answers. Raises :class:`LeaseStoreError` where none does in time."""
-        reasons = []
+        """Return what the first member says that answers. Raises :class:`EtcdError` where none does in time."""
+        reasons: list[str] = []
+        silent = True
         order = self.members.order()
         for number, endpoint in enumerate(order):
             left = self.until - time.monotonic()
             if left <= 0:
                 break
             try:
-                answer = _asked(self.members, endpoint, path, body, left / (len(order) - number))
-            except LeaseStoreError as error:
+                answer = asked(self.members, endpoint, path, body, left / (len(order) - number))
+            except EtcdError as error:
                 reasons.append(f"{endpoint}: {error}")
+                silent = silent and error.silent
                 continue
             self.members.answered(endpoint)
             return answer
         said = "; ".join(reasons) or "no time was left"
-        raise LeaseStoreError(f"etcd did not answer ({said}); look at its members")
+        raise EtcdError(f"etcd did not answer ({said}); look at its members", silent=silent)
 
 
-def _asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Ask one member, in a thread that can be left: the library's timeout is one between bytes, and none of names."""
-    came: list[dict[str, Any] | LeaseStoreError] = []
-    members.count(endpoint, 1)
+def asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return what one member says. Raises :class:`EtcdError`."""
+    return in_time(members, endpoint, lambda: _posted(endpoint, path, body, seconds), seconds)
 
-    def request() -> None:
+
+def in_time(
+    members: Members,
+    endpoint: Endpoint,
+    errand: Callable[[], _Brought],
+    seconds: float,
+    left: Callable[[_Brought], None] = lambda _: None,
+) -> _Brought:
+    """Run an errand to one member in a thread that can be left. Raises :class:`EtcdError`, the errand's or its own.
+
+    Needed as the library's timeout is one between bytes, and a look-up of a name has none. ``left`` gets what is
+    brought too late.
+    """
+    brought: list[_Brought | EtcdError] = []
+    waiting = [True]
+    lock = threading.Lock()
+
+    def bring(result: _Brought | EtcdError) -> None:
+        with lock:
+            if waiting:
+                brought.append(result)
+                return
+        if not isinstance(result, EtcdError):
+            left(result)
+
+    def run() -> None:
         try:
-            came.append(_posted(endpoint, path, body, seconds))
-        except LeaseStoreError as error:
-            came.append(error)
+            bring(errand())
+        except EtcdError as error:
+            bring(error)
         finally:
-            members.count(endpoint, -1)
+            members.back(endpoint, thread)
 
-    thread = threading.Thread(target=request, name="lease-etcd", daemon=True)
-    _started(thread, lambda: members.count(endpoint, -1))
-    thread.join(seconds)
-    if not came:
-        raise LeaseStoreError("timeout")
-    if isinstance(came[0], LeaseStoreError):
-        raise came[0]
-    return came[0]
-
-
-def _started(thread: threading.Thread, otherwise: Callable[[], None]) -> None:
+    thread = threading.Thread(target=run, name="etcd-request", daemon=True)
+    members.out(endpoint, thread)
     try:
         thread.start()
     except RuntimeError:  # that is how Python says it
-        otherwise()
-        raise LeaseStoreError("this machine is out of threads") from None
+        members.back(endpoint, thread)
+        raise EtcdError("this machine is out of threads") from None
+    thread.join(seconds)
+    with lock:
+        waiting.clear()
+    if not brought:
+        raise EtcdError("timeout", silent=True)
+    if isinstance(brought[0], EtcdError):
+        raise brought[0]
+    return brought[0]
 
 
 def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
@@ -164,11 +226,12 @@ def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: flo
         try:
             answer = client.post(client.get_url(path), json=dict(body))
         except Etcd3Exception as error:
-            raise LeaseStoreError(_line_of(error)) from None
+            line = _line_of(error)
+            raise EtcdError(line, silent=line == "timeout") from None
         except (requests.RequestException, ValueError) as error:
-            raise LeaseStoreError(f"no answer of etcd: {type(error).__name__}") from None
+            raise EtcdError(f"no answer of etcd: {type(error).__name__}") from None
     if not isinstance(answer, dict):
-        raise LeaseStoreError("no answer of etcd")
+        raise EtcdAnswerError("no answer of etcd")
     return answer
 
 
@@ -187,12 +250,17 @@ def number_of(value: object) -> int:
     try:
         return int(str(value))
     except ValueError:
-        raise LeaseStoreError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
+        raise EtcdAnswerError("etcd: an answer without a number; is it etcd 3.4 or newer?") from None
 
 
 def member_of(answer: Mapping[str, Any], name: str, kind: type[Any]) -> Any:  # noqa: ANN401  of that kind
     """Return a member of an answer, which has to be there and of this kind."""
     value = answer.get(name)
     if not isinstance(value, kind):
-        raise LeaseStoreError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
+        raise EtcdAnswerError(f"etcd: an answer without {name}; is it etcd 3.4 or newer?")
     return value
+
+
+def b64(content: str | bytes) -> str:
+    """Return a key or a value as the gateway writes it."""
+    return base64.b64encode(content if isinstance(content, bytes) else content.encode()).decode("ascii")
