@@ -15,7 +15,7 @@ from idkmesh.health.judging import judge
 from idkmesh.health.text_file import read_text
 from idkmesh.health.yaml_nodes import Mapping, Sequence, parse
 from idkmesh.router.credentials import Credentials, digest_of
-from idkmesh.router.router_rules import DEFAULT_GROUP, DEFAULT_PREFIX, PROVIDERS, ROUTER
+from idkmesh.router.router_rules import DEFAULT_GROUP, DEFAULT_NAMESPACE, DEFAULT_PREFIX, PROVIDERS, ROUTER
 from idkmesh.router.token_file import TokenFileError, read_token
 from idkmesh.topology.model import MAX_TARGET_CHARACTERS, Target, endpoint_of, snapshot_of
 from idkmesh.topology.selector import DEFAULT_OBSERVATIONS
@@ -62,10 +62,10 @@ class EtcdSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NacosSpec:
-    """The provider ``nacos``. ``servers`` are ``HOST:PORT``; None and () stand for what Nacos does unasked."""
+    """The provider ``nacos``. ``servers`` are ``HOST:PORT``; no ``clusters`` stand for all."""
 
     servers: tuple[str, ...]
-    namespace: str | None
+    namespace: str
     group: str
     clusters: tuple[str, ...]
     username: str | None
@@ -226,7 +226,7 @@ def _nacos(values: dict[str, Any], folder: Path) -> NacosSpec:
     file = values.get("password_file")
     return NacosSpec(
         servers=tuple(values["servers"]),
-        namespace=values.get("namespace"),
+        namespace=values.get("namespace", DEFAULT_NAMESPACE),
         group=values.get("group", DEFAULT_GROUP),
         clusters=tuple(values.get("clusters", ())),
         username=values.get("username"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from idkmesh.router.configuration import DirectSpec, FileSpec
+from idkmesh.router.configuration import DirectSpec, EtcdSpec, FileSpec
+from idkmesh.router.token_file import TokenFileError, read_secret
 from idkmesh.topology.providers.direct import DirectProvider
 from idkmesh.topology.providers.file import FileProvider
+from idkmesh.topology.providers.packages import MissingPackageError
 from idkmesh.topology.selector import WatchSelector
 from idkmesh.topology.snapshot_selector import SnapshotSelector
 
@@ -15,11 +17,14 @@ if TYPE_CHECKING:
 
     from idkmesh.clock import Clock
     from idkmesh.health.changes import Change
-    from idkmesh.router.configuration import RouterConfiguration
+    from idkmesh.router.configuration import NacosSpec, RouterConfiguration
     from idkmesh.topology.provider import Provider
 
     Line = Callable[[str, int], None]
     Selector = WatchSelector | SnapshotSelector
+
+
+MAX_PASSWORD_BYTES: Final = 1024
 
 
 class PartError(ValueError):
@@ -33,7 +38,30 @@ def provider_of(configuration: RouterConfiguration, line: Line) -> Provider:
         return FileProvider(spec.path, line=line, observe=configuration.observe)
     if isinstance(spec, DirectSpec):
         return DirectProvider(spec.releases)
-    raise PartError(f"the provider {configuration.provider_name} is not in this version; name file or direct")
+    try:
+        return _registry_of(spec, configuration.observe, line)
+    except (MissingPackageError, TokenFileError, ValueError) as error:
+        raise PartError(f"provider {configuration.provider_name}: {error}") from None
+
+
+def _registry_of(spec: EtcdSpec | NacosSpec, observe: bool, line: Line) -> Provider:  # noqa: FBT001  of the configuration
+    if isinstance(spec, EtcdSpec):
+        from idkmesh.topology.providers.etcd import EtcdProvider  # noqa: PLC0415  its package is an extra
+
+        return EtcdProvider(spec.endpoints, spec.prefix, line=line, observe=observe)
+    from idkmesh.topology.providers.nacos import NacosProvider  # noqa: PLC0415  its package is an extra, and heavy
+
+    file = spec.password_file
+    return NacosProvider(
+        spec.servers,
+        line=line,
+        namespace=spec.namespace,
+        group=spec.group,
+        clusters=spec.clusters,
+        username=spec.username,
+        password=None if file is None else read_secret(file, MAX_PASSWORD_BYTES).decode("utf-8").rstrip("\r\n"),
+        observe=observe,
+    )
 
 
 def selector_of(

@@ -18,8 +18,9 @@ MAX_RELEASES: Final = 1_000
 """That stand in the configuration itself. Who has more keeps them in a file of their own."""
 
 DEFAULT_PREFIX: Final = "/idkmesh/agents"
+DEFAULT_NAMESPACE: Final = "public"
 DEFAULT_GROUP: Final = "DEFAULT_GROUP"
-"""Of Nacos's own."""
+"""Both are Nacos's own."""
 
 PROVIDERS: Final = ("etcd", "nacos", "file", "direct")
 
