@@ -395,6 +395,15 @@ def test_no_user(nacos: Nacos, user: dict[str, str]) -> None:
         assert hears(there.heard(ONE), Failed(Cause.REFUSED))
 
 
+def test_nobody_to_log_in_with() -> None:
+    """RT-5.4: a login that nobody has answered is not refused."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = port_of(unused)
+        with site(f"127.0.0.1:{port}", username="router", password="right") as there:
+            assert hears(there.heard(ONE), Failed(Cause.UNREACHABLE))
+
+
 # --- its making ------------------------------------------------------------------------------------------------------
 
 
