@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from idkmesh.etcd_gateway import Call, Members, b64, endpoint_of, member_of, number_of
+from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from idkmesh.topology.model import Endpoint, Target
 
 LONG = 3600.0
+_Answer = TypeVar("_Answer")
 
 
 class EtcdHands:
@@ -24,13 +25,24 @@ class EtcdHands:
         self._members = Members([endpoint_of(url, "url")])
 
     def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        return Call(self._members, time.monotonic() + 20).ask(path, body)
+        """Ask until there is an answer: members may be choosing a leader."""
+        return self._until_answered(lambda call: call.ask(path, body))
+
+    def _until_answered(self, ask: Callable[[Call], _Answer]) -> _Answer:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                return ask(Call(self._members, time.monotonic() + 20))
+            except EtcdError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
 
     def key(self, target: Target, instance: str = "") -> str:
         return f"{self.prefix}/{target}" + (f"/{instance}" if instance else "")
 
     def lease(self, seconds: float = LONG) -> int:
-        return Call(self._members, time.monotonic() + 20).grant(seconds)
+        return self._until_answered(lambda call: call.grant(seconds))
 
     def revoke(self, lease: int) -> None:
         self.ask("lease/revoke", {"ID": lease})

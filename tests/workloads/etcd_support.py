@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import urllib.request
@@ -42,10 +43,10 @@ class Etcd:
     """A member with a folder and ports of its own. It keeps both when it is started again.
 
     ``host`` is where it answers, ``through`` a command that runs it, ``peers`` the URL of each member of its cluster by
-    name; without them it is alone.
+    name; without them it is alone. ``certificate``, with its key, is for TLS.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a member is told on its command line
         self,
         folder: Path,
         *,
@@ -53,12 +54,17 @@ class Etcd:
         host: str = "127.0.0.1",
         through: Sequence[str] = (),
         peers: Mapping[str, str] | None = None,
+        certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
         self._folder = folder
         self._name, self._through = name, through
         client, peer = free_ports(2)
         self._peers = peers or {name: f"http://{host}:{peer}"}
-        self.url = f"http://{host}:{client}"
+        self.url = f"{'http' if certificate is None else 'https'}://{host}:{client}"
+        self._tls = {}
+        for file, content in zip(("cert-file", "key-file"), certificate or (), strict=False):
+            self._tls[file] = str(folder / file)
+            (folder / file).write_bytes(content)
         self._process: subprocess.Popen[bytes] | None = None
         self.begin()
         if peers is None:
@@ -89,6 +95,7 @@ class Etcd:
             "election-timeout": "200",
             "logger": "zap",
             "log-level": "error",
+            **self._tls,
         }
         with (self._folder / f"log-{self._name}").open("ab") as log:
             self._process = subprocess.Popen(
@@ -111,9 +118,10 @@ class Etcd:
 
     def wait(self) -> None:
         until = time.monotonic() + 60
+        context = ssl._create_unverified_context() if self._tls else None
         while True:
             try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=5, context=context) as answer:
                     if json.load(answer)["health"] == "true":
                         return
             except OSError:

@@ -64,6 +64,18 @@ class NacosError(Exception):
         self.whole = whole
 
 
+class _Agent(HttpAgent):  # type: ignore[misc]  # the SDK has no types
+    """The SDK's, which says an answer that is none of 200 as a text, and everything else as an exception or nothing."""
+
+    answered = False
+
+    async def request(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401  the SDK's own
+        """Ask, and note whether somebody has answered."""
+        content, fault = await super().request(*args, **named)
+        self.answered = content is not None or isinstance(fault, str)
+        return content, fault
+
+
 class NacosLogin:
     """Has a token for the user of the settings, by the SDK's own login. Shared by all links."""
 
@@ -71,9 +83,9 @@ class NacosLogin:
         servers = ",".join(f"{host}:{port}" for host, port in settings.servers)
         config = ClientConfig(servers, username=settings.username, password=settings.password)
         silent = logging.Logger("nacos", logging.CRITICAL + 1)  # noqa: LOG001  of nobody: the SDK logs tokens
-        agent = HttpAgent(silent, config.tls_config, ANSWER_SECONDS)
+        self._agent = _Agent(silent, config.tls_config, ANSWER_SECONDS)
         self._needed = bool(settings.username)
-        self._client = AuthClient(silent, config, lambda: config.server_list, agent)
+        self._client = AuthClient(silent, config, lambda: config.server_list, self._agent)
         self._one = asyncio.Lock()
 
     async def headers(self) -> dict[str, str]:
@@ -84,7 +96,7 @@ class NacosLogin:
             try:
                 token = await self._client.get_access_token(False)  # noqa: FBT003  the SDK's own
             except Exception:  # noqa: BLE001  whatever it is, there is no token; the SDK does not say more
-                raise NacosError(Cause.REFUSED) from None
+                raise NacosError(Cause.REFUSED if self._agent.answered else Cause.UNREACHABLE) from None
         return {Constants.ACCESS_TOKEN: str(token)}
 
 

@@ -52,7 +52,7 @@ class Watches:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_target: dict[Target, list[SharedWatch]] = {}
-        self._new: list[SharedWatch] = []
+        self._new: dict[SharedWatch, None] = {}
         self._closed = False
 
     @property
@@ -67,12 +67,13 @@ class Watches:
             if self._closed:
                 raise ProviderFailureError(Cause.CLOSED)
             self._by_target.setdefault(target, []).append(watch)
-            self._new.append(watch)
+            self._new[watch] = None
         return watch
 
     def forget(self, watch: SharedWatch) -> None:
         """Drop one. A second time changes nothing."""
         with self._lock:
+            self._new.pop(watch, None)
             watches = self._by_target.get(watch.target, [])
             if watch in watches:
                 watches.remove(watch)
@@ -82,8 +83,8 @@ class Watches:
     def take_new(self) -> list[SharedWatch]:
         """Return those that were added since this was asked last."""
         with self._lock:
-            new, self._new = self._new, []
-        return new
+            new, self._new = self._new, {}
+        return list(new)
 
     def of(self, target: Target) -> list[SharedWatch]:
         """Return those of one target."""
