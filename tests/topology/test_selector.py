@@ -418,7 +418,7 @@ def test_who_waits_is_told_of_the_end(clock: ManualClock) -> None:
 
     class Slow(HandProvider):
         def observe(self, target: Target, sink: Sink) -> HandWatch:
-            clock.now -= 600
+            clock.now -= 30
             return super().observe(target, sink)
 
     site = Site(Slow(), clock)
