@@ -35,9 +35,13 @@ PROBE_KINDS: Final = {
     "startup": "has it started?",
 }
 HEALTHCHECK_SECONDS: Final = 5.0
+WAIT_SECONDS: Final = 60.0
+ROUTER_URL: Final = "http://127.0.0.1:8780"
+TOPOLOGY_STATES: Final = ("initializing", "missing", "empty", "populated", "unavailable")
 _SECONDS: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?")
 _MAX_HEALTHCHECK_SECONDS: Final = 300
 _PORT: Final = re.compile(r"[0-9]{1,5}")
+_REVISION: Final = re.compile(r"[0-9]{1,15}")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,6}")
 _MAX_PORT: Final = 65_535
 _MAX_EVENTS: Final = 10_000
@@ -111,6 +115,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_supervise(commands)
     _add_node(commands)
     _add_readiness_adapter(commands)
+    _add_router(commands)
+    _add_topology(commands)
     return parser
 
 
@@ -138,6 +144,8 @@ def _add_control_tower(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     _add_health(parser, "without one it watches its own store and the disk under it")
     _add_modules_flag(parser, "supervise these modules besides, as idkmesh supervise does")
+    routing = parser.add_argument_group("router")
+    routing.add_argument("--router", metavar="FILE", help="route besides, as idkmesh router --config FILE does")
     add_event_flags(parser)
     _add_limits(parser)
     parser.set_defaults(command=_control_tower)
@@ -332,6 +340,57 @@ def _add_supervise(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.set_defaults(command=_supervise)
 
 
+def _add_router(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "router",
+        help="pass invocations on to ready instances of exact releases",
+        description="Watch the releases that are asked for, pass each invocation on to a ready instance of its own "
+        "release, and fail closed where none is known. SIGTERM drains.",
+        epilog=f"{_EXIT_CODES}; with --check: 0 it is right, 2 wrong usage or a bad file",
+    )
+    parser.add_argument("--config", metavar="FILE", required=True, help="where it listens, for whom, on which provider")
+    parser.add_argument("--check", action="store_true", help="judge FILE and the token files that it names, and end")
+    _add_probe_listen(parser.add_argument_group("health"))
+    add_event_flags(parser)
+    _add_limits(parser)
+    parser.set_defaults(command=_router)
+
+
+def _add_topology(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = commands.add_parser(
+        "topology",
+        help="print or await what a router has observed of a release",
+        description="Ask a router, or a control tower that routes, for the status of its topology, and nothing else.",
+    )
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    showing = actions.add_parser(
+        "status",
+        help="print it",
+        epilog="exit codes: 0 printed, 2 wrong usage or a bad token file, 3 it could not be had",
+    )
+    showing.add_argument("--json", action="store_true", help="print the JSON document")
+    showing.set_defaults(command=_topology_status)
+    waiting = actions.add_parser(
+        "wait",
+        help="wait until a release has a state",
+        epilog="exit codes: 0 it has come about, 1 timed out, 2 wrong usage or a bad token file, 3 could not tell: no "
+        "answer, or the session whose revision counts was renewed meanwhile",
+    )
+    release = "AGENT/VERSION/RELEASE, or a release id that one observation has"
+    waiting.add_argument("--release", metavar="R", required=True, help=release)
+    waiting.add_argument("--state", choices=TOPOLOGY_STATES, required=True, help="the state that is waited for")
+    after = "and only with a higher revision than this one, of the same session"
+    waiting.add_argument("--after-revision", metavar="N", type=_revision, help=after)
+    text = "how long (default: %(default)g)"
+    waiting.add_argument("--timeout", type=_seconds, default=WAIT_SECONDS, metavar="SECONDS", help=text)
+    waiting.set_defaults(command=_topology_wait)
+    for action in (showing, waiting):
+        where = "an origin, or the URL of a projection with its path (default: %(default)s)"
+        action.add_argument("--url", default=ROUTER_URL, help=where)
+        text = "the file of a credential's token, of mode 0600"
+        action.add_argument("--token-file", metavar="FILE", required=True, help=text)
+
+
 def _add_modules_flag(parser: argparse.ArgumentParser, what: str) -> None:
     group = parser.add_argument_group("workloads", "IDKMESH_PROBE_UID is the user that commands run as: 65534, nobody")
     text = f"{what}; SIGHUP reads FILE again (default: IDKMESH_MODULES)"
@@ -433,6 +492,12 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _revision(text: str) -> int:
+    if not _REVISION.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is refused, a revision is a whole number from 0")
+    return int(text)
+
+
 def _seconds(text: str) -> float:
     if not _SECONDS.fullmatch(text) or not 0 < float(text) <= _MAX_HEALTHCHECK_SECONDS:
         allowed = f"a number of seconds above 0 and up to {_MAX_HEALTHCHECK_SECONDS}"
@@ -459,6 +524,7 @@ def _control_tower(arguments: argparse.Namespace) -> int:
         event_flags(arguments),
         _health_flags(arguments),
         modules=arguments.modules,
+        router=arguments.router,
         port_file=arguments.port_file,
         token_file=arguments.token_file,
         client_file=arguments.client_file,
@@ -547,6 +613,31 @@ def _supervise(arguments: argparse.Namespace) -> int:
             "supervise --json needs --once; idkmesh events follow --json tells what happens", console.EXIT_USAGE
         )
     return supervise(arguments.modules, event_flags(arguments), arguments.probe_listen)
+
+
+def _router(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import route
+
+    return route(
+        arguments.config,
+        _limit_flags(arguments),
+        event_flags(arguments),
+        arguments.probe_listen,
+        check=arguments.check,
+    )
+
+
+def _topology_status(arguments: argparse.Namespace) -> int:
+    from idkmesh.topology_command import status
+
+    return status(arguments.url, arguments.token_file, as_json=arguments.json)
+
+
+def _topology_wait(arguments: argparse.Namespace) -> int:
+    from idkmesh.topology_command import wait, waiting_for
+
+    waiting = waiting_for(arguments.release, arguments.state, arguments.after_revision)
+    return wait(arguments.url, arguments.token_file, waiting, arguments.timeout)
 
 
 def _modules_check(arguments: argparse.Namespace) -> int:

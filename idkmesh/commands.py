@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import json
 import os
 import re
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from idkmesh.health.model import ProbeMatrix
     from idkmesh.health.service import HealthService
     from idkmesh.reload_signal import ReloadSignal
+    from idkmesh.router.configuration import RouterConfiguration
     from idkmesh.workloads.model import Declaration
     from idkmesh.workloads.service import Supervised
 
@@ -59,6 +61,7 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
     health_flags: HealthFlags,
     *,
     modules: str | None,
+    router: str | None,
     port_file: str | None,
     token_file: str | None,
     client_file: str | None,
@@ -76,6 +79,7 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
         store, retention = event_settings(event_flags, os.environ)
         matrix = None if watch.matrix_file is None else matrix_of(watch.matrix_file)
         supervised = supervised_of(modules, os.environ)
+        routed = _routed(router)
         from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower
         from idkmesh.events.errors import StoreError
         from idkmesh.serving import bound
@@ -85,7 +89,7 @@ def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
         if signals.requested:
             return 0
         options: dict[str, Any] = {"store": store, "retention": retention, "matrix": matrix, "limits": limits}
-        make = functools.partial(ControlTowerServer, address, token, supervised=supervised, **options)
+        make = functools.partial(ControlTowerServer, address, token, supervised=supervised, router=routed, **options)
         try:
             server = bound(make, address)
         except (StoreError, SupervisionError) as error:
@@ -108,6 +112,54 @@ def _reload(server: ControlTowerServer, matrix: Path | None, supervised: Supervi
         server.health.reload_from(matrix)
     if supervised is not None and server.workloads is not None:
         server.workloads.reload_from(supervised.file)
+
+
+def _routed(flag: str | None) -> RouterConfiguration | None:
+    if flag is None:
+        return None
+    configuration: RouterConfiguration = _router_command().configuration_of(_named(flag, "--router"))
+    return configuration
+
+
+def _router_command() -> Any:  # noqa: ANN401  a module
+    """Import the router, or say which extra brings what it stands on (RT-9.9)."""
+    try:
+        return importlib.import_module("idkmesh.router_command")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "httpcore":
+            raise
+        raise CommandError("a router needs the package httpcore: pip install 'idkmesh[router]'") from None
+
+
+def _named(value: str, flag: str) -> str:
+    if not value:
+        raise CommandError(f"{flag}: an empty value is refused", EXIT_USAGE)
+    return value
+
+
+def route(
+    config: str,
+    limit_flags: Mapping[str, str | None],
+    event_flags: Mapping[str, str | None],
+    probe_listen: str | None,
+    *,
+    check: bool,
+) -> int:
+    """Route invocations until a signal ends it, or only judge the configuration; return the exit code (RT-9)."""
+    from idkmesh.httpd.signals import ShutdownSignals
+
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(ShutdownSignals())
+        limits = limits_in_force(limit_flags)
+        store, retention = event_settings(event_flags, os.environ)
+        address = health_settings(HealthFlags(None, probe_listen), os.environ).probe_address
+        router = _router_command()
+        file = _named(config, "--config")
+        if check:
+            return int(router.check(file))
+        configuration = router.configuration_of(file)
+        settings = router.Settings(store, retention, limits, address)
+        return 0 if signals.requested else int(router.route(configuration, settings, signals))
 
 
 def supervise(modules: str | None, event_flags: Mapping[str, str | None], probe_listen: str | None) -> int:

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from idkmesh.httpd.front import Front
     from idkmesh.httpd.responses import Response
     from idkmesh.httpd.signals import ShutdownSignals
+    from idkmesh.router.configuration import RouterConfiguration
+    from idkmesh.router.server import RouterServer
+    from idkmesh.router.service import RouterService
     from idkmesh.service_runtime import ServiceLimits
     from idkmesh.workloads.reading import WorkloadReading
     from idkmesh.workloads.service import Supervised, WorkloadService
@@ -49,10 +52,11 @@ class ControlTowerServer(BoundedHTTPServer):
 
     ``server_address`` is a loopback host and a port, ``token`` the session token, ``store`` the file of its events.
     ``matrix`` says what it depends on; without one it watches the disk under its store (HL-3.4). ``supervised`` are
-    modules whose instances it supervises besides (AR-7.1).
+    modules whose instances it supervises besides (AR-7.1), ``router`` says how it routes besides (RT-12.1).
     Raises ``ValueError`` for another host (CT-2.1) or another grammar (CT-2.5), ``OSError`` where the address cannot be
     bound, :class:`~idkmesh.events.errors.StoreError` where the store cannot be used,
-    :class:`~idkmesh.workloads.parts.SupervisionError` where a part of the supervisor cannot be had.
+    :class:`~idkmesh.workloads.parts.SupervisionError` where a part of the supervisor cannot be had,
+    :class:`~idkmesh.router.parts.PartError`, a ``ValueError``, where the router's provider cannot be had.
     """
 
     def __init__(  # noqa: PLR0913  what one tower differs in from another, a keyword each
@@ -64,6 +68,7 @@ class ControlTowerServer(BoundedHTTPServer):
         retention: Retention | None = None,
         matrix: ProbeMatrix | None = None,
         supervised: Supervised | None = None,
+        router: RouterConfiguration | None = None,
         limits: ServiceLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -78,6 +83,8 @@ class ControlTowerServer(BoundedHTTPServer):
         self._retention = retention or Retention()
         self._matrix = matrix or room_for_files(str(store.parent))
         self._supervised = supervised
+        self._routed = router
+        self._router_server: RouterServer | None = None
         try:
             super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
         except BaseException:  # the address may be taken, and what is below opens first
@@ -85,6 +92,8 @@ class ControlTowerServer(BoundedHTTPServer):
                 self._health.stop(STOP_SECONDS)
             if hasattr(self, "_workloads") and self._workloads is not None:
                 self._workloads.stop(STOP_SECONDS)
+            if hasattr(self, "_router") and self._router is not None:
+                self._router.stop()
             if hasattr(self, "_feed"):
                 self._feed.close()
             raise
@@ -107,7 +116,9 @@ class ControlTowerServer(BoundedHTTPServer):
         )
         self._node = self._node_watch()
         self._workloads = None if self._supervised is None else self._supervise(self._supervised)
-        table = control_tower_table(IDENTITY, self.limits, self._probes, self, self._feed)
+        self._router = None if self._routed is None else self._route(self._routed)
+        topology = None if self._router is None else self._router.projection
+        table = control_tower_table(IDENTITY, self.limits, self._probes, self, self._feed, topology=topology)
         self._core.probe_statuses = {probe.path: 200 for probe in table.probes}
         return RouteApplication(table, self._guard)
 
@@ -138,6 +149,26 @@ class ControlTowerServer(BoundedHTTPServer):
         )
         return NodeWatch(record, self._feed, parts, clock=self._clock, log=self._core.log.write)
 
+    def _route(self, configuration: RouterConfiguration) -> RouterService:
+        """Make the router. Its own address is served beside this one, with probes of its own."""
+        from idkmesh.router.service import RouterService  # noqa: PLC0415  most towers have none
+
+        return RouterService(
+            configuration,
+            clock=self._clock,
+            changed=self._record,
+            record=lambda change: self._feed.commit(
+                change.what.removeprefix(TYPE_PREFIX), change.facts, change.subject
+            ),
+            line=self._core.log.write,
+        )
+
+    def route_on(self, server: RouterServer) -> None:
+        """Serve the router's own address beside this one, to the end: it drains as soon as this one does."""
+        self._router_server = server
+        self.tell(lambda what, _facts: server.begin_to_end() if what == "drain.started" else None)
+        server.start()
+
     def server_bind(self) -> None:
         """Bind, and tell the guard which port that gave: a ``Host`` must name it. The probes run before it opens."""
         facts = {"limits": limits_document(self.limits), "events": self._retention.document()}
@@ -160,6 +191,8 @@ class ControlTowerServer(BoundedHTTPServer):
         self._node.start()
         if self._workloads is not None:
             self._workloads.start()
+        if self._router is not None:
+            self._router.start()
         return super()._make_front()
 
     def server_close(self) -> None:
@@ -170,6 +203,10 @@ class ControlTowerServer(BoundedHTTPServer):
             if self._closed:  # the base class refuses the call in a handler
                 if self._workloads is not None:
                     self._workloads.stop(self.limits.drain_timeout)
+                if self._router_server is not None:
+                    self._router_server.end()
+                if self._router is not None:
+                    self._router.stop()
                 self._node.stop(STOP_SECONDS)
                 self._health.stop(STOP_SECONDS)
                 self._feed.close()
@@ -188,6 +225,11 @@ class ControlTowerServer(BoundedHTTPServer):
     def workloads(self) -> WorkloadService | None:
         """What it supervises, None without a declaration."""
         return self._workloads
+
+    @property
+    def router(self) -> RouterService | None:
+        """The router that it runs, None without a configuration."""
+        return self._router
 
     @property
     def probes(self) -> ProbeState:
@@ -244,7 +286,7 @@ class ControlTowerServer(BoundedHTTPServer):
         self._node.expect(name, address, listener.socket)
 
     def metrics(self) -> bytes:
-        """Return health, limits and usage as Prometheus text (HL-5.5), and what is supervised (AR-7.4)."""
+        """Return health, limits and usage as Prometheus text (HL-5.5), and what is supervised and routed."""
         from idkmesh.health.metrics import Reading, exposition  # noqa: PLC0415  80 ms, for which no start waits
 
         health = self._health.reading()
@@ -259,12 +301,17 @@ class ControlTowerServer(BoundedHTTPServer):
             limits=limits_document(self.limits),
             usage=usage_document(self.usage()),
         )
-        if self._workloads is None:
-            return exposition(reading)
-        from idkmesh.workloads import metrics  # noqa: PLC0415  as above
+        text = exposition(reading)
+        if self._workloads is not None:
+            from idkmesh.workloads import metrics  # noqa: PLC0415  as above
 
-        known = self._workloads.reading()
-        return exposition(reading) + metrics.exposition(known.snapshot, known.now.boot)
+            known = self._workloads.reading()
+            text += metrics.exposition(known.snapshot, known.now.boot)
+        if self._router is not None:
+            from idkmesh.router.metrics import exposition as routed  # noqa: PLC0415  as above
+
+            text += routed(self._router)
+        return text
 
 
 def serve_control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
@@ -286,6 +333,7 @@ def serve_control_tower(  # noqa: PLR0913  what the command line gives, a keywor
         listener = stack.enter_context(probes_served(probe_address, server.probes, server.limits, IDENTITY))
         if listener is not None:
             server.expect_listener("probes", listener)
+        _serve_router(server)
         stack.enter_context(port_written(port_file, server.server_port))
         stack.enter_context(client_written(client_file, server.origin.removeprefix("http://"), server.token))
         console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
@@ -297,6 +345,17 @@ def serve_control_tower(  # noqa: PLR0913  what the command line gives, a keywor
             # In a thread of its own: a browser that runs in the terminal would keep the server from serving it.
             threading.Thread(target=_open_browser, args=(server.link,), daemon=True).start()
         return run(server, signals, server.health.watchdog)
+
+
+def _serve_router(server: ControlTowerServer) -> None:
+    """Have the router answer on its own address, if there is one. Raises :class:`~idkmesh.console.CommandError`."""
+    if server.router is None:
+        return
+    from idkmesh.router_command import announce, listening  # noqa: PLC0415  most towers have none
+
+    beside = listening(server.router, health=server.health, events=server.events.snapshot, limits=server.limits)
+    server.route_on(beside)
+    announce(beside, server.router.configuration)
 
 
 def _open_browser(link: str) -> None:

@@ -171,10 +171,10 @@ def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
         if health is not None:
             stack.callback(health.stop, STOP_SECONDS)
             health.start()
-        server = bound(lambda: _bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
+        server = bound(lambda: bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
         stack.callback(server.server_close)  # also where the rest cannot be had
         name, scheme = server.server_name, "http" if ssl_context is None else "https"
-        if _is_open(name):
+        if is_open(name):
             console.complain(
                 f"idkmesh: warning: {name} can be reached from other machines, and nobody is asked who they are; "
                 "put a reviewed proxy in front"
@@ -218,13 +218,13 @@ def probes_served(
 
     options = {"identity": identity, "retry_after": limits.retry_after}
     listener = bound(
-        lambda: cast("ProbeListener", _bind(ProbeListener, address, probe_rows(state), **options)),
+        lambda: cast("ProbeListener", bind(ProbeListener, address, probe_rows(state), **options)),
         address,
         flag="--probe-listen",
         free="port 0",
     )
     name = listener.server_name
-    if _is_open(name):
+    if is_open(name):
         console.complain(
             f"idkmesh: warning: probes on {name} can be read from other machines: they name what is not well"
         )
@@ -233,7 +233,7 @@ def probes_served(
         yield listener
 
 
-def _is_open(name: str) -> bool:
+def is_open(name: str) -> bool:
     """Say whether an address can be reached from other machines."""
     return not ipaddress.ip_address(name.partition("%")[0]).is_loopback
 
@@ -256,7 +256,7 @@ def served(server: BoundedHTTPServer, signals: ShutdownSignals, watchdog: Watchd
         raise CommandError(f"cannot serve any more: {console.reason(error)}") from error
 
 
-def _bind(
+def bind(
     kind: type[BoundedHTTPServer],
     address: tuple[str, int],
     handler: Any,  # noqa: ANN401  a handler class, a partial of one, or a WSGI callable

@@ -17,9 +17,7 @@ from idkmesh import __version__, console
 from idkmesh.clock import SystemClock
 from idkmesh.console import CommandError
 from idkmesh.control_tower.probes import ProbeState
-from idkmesh.events.envelope import Event
-from idkmesh.events.errors import StoreError
-from idkmesh.events.recorder import EventRecorder
+from idkmesh.event_recording import CLOSE_SECONDS, event_of, recording
 from idkmesh.health.readiness import Readiness
 from idkmesh.health.self_watch import nothing_but_itself
 from idkmesh.health.service import HealthService
@@ -35,11 +33,10 @@ from idkmesh.workloads.snapshot import Role
 from idkmesh.workloads.voice import Voice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from idkmesh.events.recorder import EventRecorder
     from idkmesh.events.retention import Retention
-    from idkmesh.health.changes import Change
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.reload_signal import ReloadSignal
     from idkmesh.workloads.record import Record
@@ -50,9 +47,6 @@ IDENTITY: Final = ServiceIdentity(service="idkmesh-supervise", service_version=_
 
 PASS_SECONDS: Final = 20.0
 """How long the end waits for what runs: the longest command has 15 s (AR-2.3)."""
-
-CLOSE_SECONDS: Final = 2.0
-"""How long the end waits for events to be written, and who must not go on without one for its commit (EV-3.3)."""
 
 BEAT_SECONDS: Final = 0.25
 
@@ -111,15 +105,15 @@ def supervise(supervised: Supervised, settings: Settings, signals: ShutdownSigna
     log = LineLog()
     with contextlib.ExitStack() as stack:
         stack.callback(log.close, timeout=1.0)
-        recorder = stack.enter_context(_recorder(settings, log))
+        recorder = stack.enter_context(recording(settings.store, settings.retention, SOURCE, log.write))
         health = HealthService(nothing_but_itself(), clock=SystemClock(), log=log.write)
         stack.callback(health.stop, STOP_SECONDS)
         try:
             workloads = WorkloadService(
                 supervised,
                 recorder.path.parent,
-                changed=lambda change: recorder.emit(_event(change)),
-                record=lambda change: recorder.commit(_event(change), CLOSE_SECONDS),
+                changed=lambda change: recorder.emit(event_of(change, SOURCE)),
+                record=lambda change: recorder.commit(event_of(change, SOURCE), CLOSE_SECONDS),
                 log=log.write,
                 watch=functools.partial(health.watchdog.register, COMPONENT),
             )
@@ -179,33 +173,6 @@ def _row(module: str, record: Record, reason: str | None) -> tuple[str, ...]:
     reasons = [reason or record.reason, *(probe.reason for probe in checks if probe is not None)]
     state = "-" if record.instance is None else record.instance.state.value
     return (module, record.key.name, state, *words, "; ".join(filter(None, reasons)))
-
-
-@contextlib.contextmanager
-def _recorder(settings: Settings, log: LineLog) -> Iterator[EventRecorder]:
-    try:
-        recorder = EventRecorder(
-            settings.store,
-            settings.retention,
-            clock=SystemClock(),
-            published=lambda _events: None,
-            replaced=lambda _epoch, _position: None,
-            log=log.write,
-            source=SOURCE,
-        )
-    except StoreError as error:
-        raise CommandError(str(error)) from None
-    recorder.start()
-    try:
-        yield recorder
-    finally:
-        recorder.close(CLOSE_SECONDS)
-
-
-def _event(change: Change) -> Event:
-    return Event(
-        type=change.what, source=SOURCE, time=SystemClock().utc(), subject=change.subject, data=dict(change.facts)
-    )
 
 
 def _probes(

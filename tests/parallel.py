@@ -14,13 +14,19 @@ ROWS: Final = (
     # Two browsers: with one, these files alone would take as long as all others in two processes.
     ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py"),
     ("tests/ui/",),
+    # A row of its own, before the next one takes it: it needs no LXD.
+    ("tests/contract/test_topology_providers.py",),
     # One LXD at a time: its daemon, its bridge and its images are the machine's.
     ("tests/functional/test_lxd.py", "tests/functional/test_lxd_supervise.py", "tests/contract/"),
     ("tests/test_cli.py",),
     ("tests/test_bench.py",),
     ("tests/test_console.py",),
     ("tests/httpd/test_head_reader.py",),
+    ("tests/topology/test_etcd.py",),
+    ("tests/topology/test_file.py",),
+    ("tests/topology/test_nacos.py",),
     ("tests/health/test_fault_table.py",),
+    ("tests/functional/test_router.py",),
     ("tests/functional/test_streams.py",),
     ("tests/functional/test_node.py",),
     ("tests/adapter/test_adapter.py",),

@@ -38,6 +38,7 @@ from scripts.bench.benchlib import (
     wrk,
 )
 from scripts.bench.benchlib.tables import table
+from tests.workloads.etcd_support import WHY_NOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
 PROGRAMS = (
     *("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults"),
-    *("declaration", "workloads", "adapter"),
+    *("declaration", "workloads", "adapter", "topology", "topology_etcd"),
 )
 STORES = shutil.which("redis-server") and list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
@@ -348,6 +349,22 @@ class TestPrograms:
         assert [run["instances"] for run in runs] == [60] * 4
         assert {run["way"] for run in runs} == {"local processes", "local processes, listing alone"}
         assert all(run["seconds"] > 0 for run in runs)
+
+    def test_topology_measures_each_way(self, tmp_path: Path) -> None:
+        """RT-3.8, RT-11.6: a reading, a selection, a change here and by a file, and what an observation takes."""
+        runs = _bench("topology", tmp_path, "--rounds", "2", "--observations", "200", only=None)
+        assert len({run["way"] for run in runs}) == 5
+        assert len(runs) == 9
+        assert all(run["value"] > 0 for run in runs)
+        (memory,) = (run["value"] for run in runs if "memory" in run["way"])
+        assert memory <= 2048
+
+    @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+    def test_topology_etcd_sees_each_change(self, tmp_path: Path) -> None:
+        """RT-7.4: `scripts/bench/topology_etcd` measures each change of an etcd, and none is lost."""
+        runs = _bench("topology_etcd", tmp_path, "--observations", "100", "--changes", "60", only=None)
+        assert len(runs) == 60
+        assert all(run["seen"] >= run["sent"] for run in runs)
 
     @pins
     def test_sse_counts_each_event_at_each_reader(self, tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_listing_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_reading_the_stream_with_curl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: the README's curl reads the stream with the token of the variable, until the tower drains."""
-    (command,) = (block for block in blocks("sh") if block.startswith("curl"))
+    (command,) = (block for block in blocks("sh") if block.startswith("curl -N"))
     monkeypatch.setenv("IDKMESH_STORE", str(tmp_path / "events.sqlite3"))
     monkeypatch.setenv("IDKMESH_CONTROL_TOWER_TOKEN", "token-of-the-test-suite-0123456789abcdef")
     port = free_port()

@@ -112,6 +112,8 @@ SCHEMA_NAMES: Final = (
     "readiness-inspection.json",
     "readiness.json",
     "rehearsal.json",
+    "router-topology-status.v1.json",
+    "router.json",
 )
 """Every published schema."""
 

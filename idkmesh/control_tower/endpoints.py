@@ -12,6 +12,7 @@ from idkmesh.control_tower.module_routes import module_routes
 from idkmesh.control_tower.node import node_row
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import probe_rows
+from idkmesh.control_tower.topology_routes import topology_routes
 from idkmesh.httpd.responses import JSON, Response, json_body
 from idkmesh.httpd.routes import Access, Answer, Route, RouteTable
 
@@ -49,19 +50,25 @@ class Tower(Protocol):
         """Answer how the node is (RA-5.1). On the front."""
 
 
-def control_tower_table(
+def control_tower_table(  # noqa: PLR0913  what one table differs in from another
     identity: ServiceIdentity,
     limits: ServiceLimits,
     probes: ProbeState,
     tower: Tower,
     feed: EventFeed,
+    *,
+    topology: Callable[[], bytes] | None = None,
 ) -> RouteTable:
-    """Return the table of clause CT-3.1. ``tower`` gives what is to be said of this moment."""
+    """Return the table of clause CT-3.1. ``tower`` gives what is to be said of this moment.
+
+    ``topology`` gives the projection of a router, if there is one that observes (RT-12.1).
+    """
     routes = (
         *_page_routes(),
         _status_route(tower.status),
         *dependency_routes(tower.health_reading),
         *module_routes(tower.workload_reading),
+        *topology_routes(topology),
         metrics_route(tower.metrics),
         event_list(feed),
         _schema_route(),

@@ -81,6 +81,8 @@ class Rule(enum.Enum):
     """A driver whose platform is not declared (AR-2.2)."""
     LEASE_TIME = "lease-time"
     """A lease that leaves no time for a pass (AR-6.2)."""
+    TOKEN = "token"  # noqa: S105  the name of a rule, no token
+    """A token file that gives no token, or a token of two credentials (RT-9.2)."""
 
 
 class Mark(NamedTuple):

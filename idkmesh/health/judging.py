@@ -182,7 +182,7 @@ def _record(node: Mapping, shape: Record, name: str, findings: Findings) -> dict
     if shape.one_of:
         _judge_one_of(node, shape.one_of, name, findings)
     for case in shape.cases:
-        if case.key in node.members and case.word in {None, values.get(case.key)}:
+        if case.key in node.members and (case.word is None or case.word == values.get(case.key)):
             _judge_case(node, shape, case, name, findings)
     return values
 

@@ -35,14 +35,16 @@ _ROWS: Final = (
     ErrorCode(
         "unauthorized",
         401,
-        "The session token is missing or is another one.",
+        "The token is missing; of the control tower also: it is another one.",
         "Open the link that the command printed, or send the token as `Authorization: Bearer TOKEN`.",
     ),
     ErrorCode(
         "forbidden",
         403,
-        "Whoever asks is not who may: another peer, or one that asks for somebody else.",
-        "Ask the readiness adapter from its own machine, directly, and without the fields that a proxy adds.",
+        "Whoever asks is not who may: of a readiness adapter another peer, or one that asks for somebody else; of a "
+        "router a token that is of none of its credentials.",
+        "Ask a readiness adapter from its own machine, directly, and without the fields that a proxy adds; a router "
+        "with the token of a credential that its configuration names.",
     ),
     ErrorCode(
         "forbidden_host",
@@ -138,6 +140,27 @@ _ROWS: Final = (
         503,
         "As many event streams are open as max_sse_clients allows.",
         "Close one; or raise --max-sse-clients. One browser needs one stream, however many tabs it has.",
+        retryable=True,
+    ),
+    ErrorCode(
+        "AGENT_UNAVAILABLE",
+        503,
+        "The router knows of no ready endpoint of the release; details.state says what it knows. Nothing was sent.",
+        "Wait for Retry-After seconds and ask again; look whether the release is declared and an instance registered.",
+        retryable=True,
+    ),
+    ErrorCode(
+        "AGENT_TRANSPORT_FAILED",
+        502,
+        "The agent's endpoint did not answer, or not within the bounds; details.reason is connect, timeout, closed, "
+        "malformed or too_large. But for connect, the agent may have run what it was asked.",
+        "Ask again where running twice does no harm; look at the instance, which is registered still.",
+    ),
+    ErrorCode(
+        "too_many_observations",
+        503,
+        "The router observes as many releases as max_observations allows, and this one is none of them.",
+        "Raise max_observations, or wait: one that was not used for an hour is observed no more.",
         retryable=True,
     ),
     ErrorCode(

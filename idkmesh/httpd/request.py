@@ -32,7 +32,8 @@ class Refusal:
     ``status`` and ``code`` are what the response says, ``message`` is one sentence for its reader, ``retryable`` tells
     whether the same request may succeed later. ``reason`` (stable, snake_case) and ``rfc`` (``"RFC 9112 5.1"``) name
     the rule, ``offset`` is the byte of the request, counted from 0, where it was broken. ``headers`` are fields that
-    the response carries besides the standard ones, ``Allow`` for example.
+    the response carries besides the standard ones, ``Allow`` for example. ``details`` are further members of
+    ``details`` in the answer.
     """
 
     status: int
@@ -43,6 +44,7 @@ class Refusal:
     rfc: str | None = None
     offset: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    details: tuple[tuple[str, str | int], ...] = ()
 
 
 class Request:

@@ -47,12 +47,15 @@ _WEIGHT: Final = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer: ``status``, the body's bytes and type, and header fields beyond those that every response has."""
+    """An answer: ``status``, the body's bytes and type, and header fields beyond those that every response has.
+
+    ``content_type`` is None where none is said, or where ``headers`` say it.
+    """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
-    content_type: str = JSON
+    content_type: str | None = JSON
 
 
 class ResponseRenderer:
@@ -69,7 +72,7 @@ class ResponseRenderer:
     def render(self, response: Response, request: Request | None, request_id: str, now_http_date: str) -> bytes:
         """Return the whole response. ``now_http_date`` is an IMF-fixdate (RFC 9110 §5.6.7), ``request_id`` a safe id.
 
-        Raises ``ValueError`` for a field that would not be one line, ``KeyError`` for an unregistered status.
+        An unregistered status has no phrase (RFC 9112 §4). Raises ``ValueError`` for what would be no field line.
         """
         status = response.status
         if status in _BODILESS:
@@ -77,15 +80,15 @@ class ResponseRenderer:
             entity, body = "", b""
         else:
             body = response.body
-            entity = f"{_content_type_line(response.content_type)}Content-Length: {len(body)}\r\n"
+            kind = "" if response.content_type is None else _content_type_line(response.content_type)
+            entity = f"{kind}Content-Length: {len(body)}\r\n"
             if request is not None and request.method == "HEAD":
                 body = b""
         extra = header_lines(response.headers) if response.headers else ""
         if not request_id.isprintable():
             raise ValueError("a request id is printable ASCII")
-        head = (
-            f"{_STATUS_LINES[status]}{now_http_date}\r\n{entity}X-Request-ID: {request_id}\r\n{extra}{self._constant}"
-        )
+        line = _STATUS_LINES.get(status) or f"HTTP/1.0 {status:03} \r\nDate: "
+        head = f"{line}{now_http_date}\r\n{entity}X-Request-ID: {request_id}\r\n{extra}{self._constant}"
         return head.encode("latin-1") + body
 
     def stream_head(
@@ -173,8 +176,8 @@ def problem_document(refusal: Refusal) -> dict[str, Any]:
 
 
 def refusal_details(refusal: Refusal) -> dict[str, str | int]:
-    """Return what is known of the broken rule: ``reason``, ``rfc`` and ``offset``, each where there is one."""
-    details = (("reason", refusal.reason), ("rfc", refusal.rfc), ("offset", refusal.offset))
+    """Return what is known: ``reason``, ``rfc`` and ``offset``, each where there is one, and what else there is."""
+    details = (("reason", refusal.reason), ("rfc", refusal.rfc), ("offset", refusal.offset), *refusal.details)
     return {name: value for name, value in details if value is not None}
 
 

@@ -89,7 +89,7 @@ The grammar has two more, which the limits document states too: a request line o
 
 # What the event store keeps
 
-`idkmesh control-tower` and `idkmesh supervise` take these two, under the same rules.
+`idkmesh control-tower`, `idkmesh supervise` and `idkmesh router` take these two, under the same rules.
 
 {retention}
 # Variables that are no limits
@@ -103,7 +103,7 @@ The grammar has two more, which the limits document states too: a request line o
 # Health and probes
 
 Two that are no numbers, for `idkmesh control-tower` and `idkmesh serve`; a flag wins over its variable. `idkmesh
-supervise` has the second.
+supervise` and `idkmesh router` have the second.
 
 | flag | variable | |
 |---|---|---|
@@ -125,6 +125,15 @@ A process of the driver `process`, and its readiness command, find these among t
 |---|---|
 | `{PROCESS_VARIABLES[0]}` | The name of the module. |
 | `{PROCESS_VARIABLES[1]}` | The name of the instance: the module's, `-`, and a number from 1 to `replicas`. |
+
+# Routing
+
+What a router does stands in its file, as [its contract](../specifications/ROUTER_TOPOLOGY_V0_1.md) says (RT-9.1).
+
+| flag | |
+|---|---|
+| `idkmesh router --config FILE` | The router's configuration. |
+| `idkmesh control-tower --router FILE` | The same, beside the tower. |
 
 ## Bounds of the probe listener
 

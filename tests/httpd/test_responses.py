@@ -25,6 +25,7 @@ from idkmesh.httpd.responses import (
     json_list_body,
     prefers_problem_json,
     problem_document,
+    refusal_details,
 )
 from idkmesh.service_runtime import ServiceIdentity
 
@@ -69,6 +70,15 @@ def test_response_is_http_1_0_with_length_date_id_and_close() -> None:
     assert named["Connection"] == "close"
     assert "frame-ancestors 'none'" in named["Content-Security-Policy"]
     assert "unsafe" not in named["Content-Security-Policy"]
+
+
+def test_an_answer_of_somebody_else_can_be_passed_on() -> None:
+    """HS-7.1, HS-12.1: an unregistered status has no phrase, no type is made up, and a refusal tells what is known."""
+    status, fields, body = parse(RENDERER.render(Response(299, (), b"raw", None), request(), "i", DATE))
+    assert (status, body) == ("HTTP/1.0 299 ", b"raw")
+    assert "Content-Type" not in dict(fields)
+    refusal = Refusal(503, "AGENT_UNAVAILABLE", "No.", reason="r", details=(("state", "empty"), ("tries", 0)))
+    assert refusal_details(refusal) == {"reason": "r", "state": "empty", "tries": 0}
 
 
 def test_head_has_the_fields_of_get_and_no_body() -> None:

@@ -1,4 +1,4 @@
-"""A real etcd of one member that tests stop, pause and start again."""
+"""Members of a real etcd that tests stop, pause and start again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import urllib.request
@@ -14,6 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 WHY_NOT = (
@@ -38,40 +40,71 @@ def free_ports(count: int) -> list[int]:
 
 
 class Etcd:
-    """A member with a folder and ports of its own. It keeps both when it is started again."""
+    """A member with a folder and ports of its own. It keeps both when it is started again.
 
-    def __init__(self, folder: Path) -> None:
+    ``host`` is where it answers, ``through`` a command that runs it, ``peers`` the URL of each member of its cluster by
+    name; without them it is alone. ``certificate``, with its key, is for TLS.
+    """
+
+    def __init__(  # noqa: PLR0913  what a member is told on its command line
+        self,
+        folder: Path,
+        *,
+        name: str = "one",
+        host: str = "127.0.0.1",
+        through: Sequence[str] = (),
+        peers: Mapping[str, str] | None = None,
+        certificate: tuple[bytes, bytes] | None = None,
+    ) -> None:
         self._folder = folder
-        self._client, self._peer = free_ports(2)
-        self.url = f"http://127.0.0.1:{self._client}"
+        self._name, self._through = name, through
+        client, peer = free_ports(2)
+        self._peers = peers or {name: f"http://{host}:{peer}"}
+        self.url = f"{'http' if certificate is None else 'https'}://{host}:{client}"
+        self._tls = {}
+        for file, content in zip(("cert-file", "key-file"), certificate or (), strict=False):
+            self._tls[file] = str(folder / file)
+            (folder / file).write_bytes(content)
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        self.begin()
+        if peers is None:
+            self.wait()
+
+    @property
+    def data(self) -> Path:
+        """Where it keeps everything."""
+        return self._folder / f"data-{self._name}"
 
     def start(self) -> None:
-        peer = f"http://127.0.0.1:{self._peer}"
+        self.begin()
+        self.wait()
+
+    def begin(self) -> None:
+        """Start it, and do not wait until it answers: a member of several does so once others are there."""
+        peer = self._peers[self._name]
         arguments = {
-            "name": "one",
-            "data-dir": str(self._folder / "data"),
+            "name": self._name,
+            "data-dir": str(self.data),
             "listen-client-urls": self.url,
             "advertise-client-urls": self.url,
             "listen-peer-urls": peer,
             "initial-advertise-peer-urls": peer,
-            "initial-cluster": f"one={peer}",
+            "initial-cluster": ",".join(f"{name}={url}" for name, url in self._peers.items()),
             # Of one member, who has nobody to hear from: it is there sooner, and grants shorter leases.
             "heartbeat-interval": "20",
             "election-timeout": "200",
             "logger": "zap",
             "log-level": "error",
+            **self._tls,
         }
-        with (self._folder / "log").open("ab") as log:
+        with (self._folder / f"log-{self._name}").open("ab") as log:
             self._process = subprocess.Popen(
-                ["etcd", *(f"--{name}={value}" for name, value in arguments.items())],
+                [*self._through, "etcd", *(f"--{name}={value}" for name, value in arguments.items())],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env={"PATH": os.environ["PATH"], "ETCD_UNSUPPORTED_ARCH": "arm64"},
             )
-        self._wait()
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -83,11 +116,12 @@ class Etcd:
         assert self._process is not None
         self._process.wait(30)
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         until = time.monotonic() + 60
+        context = ssl._create_unverified_context() if self._tls else None
         while True:
             try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=5) as answer:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=5, context=context) as answer:
                     if json.load(answer)["health"] == "true":
                         return
             except OSError:

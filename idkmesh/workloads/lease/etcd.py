@@ -15,26 +15,43 @@ Laws of this module:
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from idkmesh.workloads.lease.etcd_gateway import Call, Members, endpoint_of, member_of, number_of, one_line
+from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of, number_of, one_line
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 PREFIX: Final = "/idkmesh/"
+FIELD: Final = "supervisor.lease.etcd.endpoints"
 
 END_SECONDS: Final = 2.0
 """How long etcd takes at most to end a lease: it counts whole seconds, and looks twice in one."""
 
-
 MAX_HOLDER_CHARACTERS: Final = 255
 """Of a holder's name as it is told: a host's name and a number have fewer."""
+
+_Given = ParamSpec("_Given")
+_Returned = TypeVar("_Returned")
+
+
+def _of_the_store(method: Callable[_Given, _Returned]) -> Callable[_Given, _Returned]:
+    """Return the method with etcd's errors as the store's."""
+
+    @functools.wraps(method)
+    def told(*args: _Given.args, **named: _Given.kwargs) -> _Returned:
+        try:
+            return method(*args, **named)
+        except EtcdError as error:
+            raise LeaseStoreError(str(error)) from None
+
+    return told
 
 
 class EtcdLeaseStore:
@@ -49,7 +66,7 @@ class EtcdLeaseStore:
 
     def __init__(self, endpoints: Sequence[str], name: str = "default", *, call_seconds: float = CALL_SECONDS) -> None:
         if not endpoints:
-            raise ValueError("supervisor.lease.etcd.endpoints: none is named; write http://HOST:2379")
+            raise ValueError(f"{FIELD}: none is named; write http://HOST:2379")
         try:
             import etcd3gw  # noqa: F401, PLC0415  an extra: who keeps the lease in a file does not need it
         except ImportError:
@@ -57,7 +74,7 @@ class EtcdLeaseStore:
                 "a lease in etcd needs the package etcd3gw, which is missing; run pip install 'idkmesh[etcd]', in a "
                 "checkout pip install '.[etcd]'"
             ) from None
-        found = [endpoint_of(url) for url in endpoints]
+        found = [endpoint_of(url, FIELD) for url in endpoints]
         self._members = Members(found)
         self._place = f"etcd at {', '.join(map(str, found))}"
         self._name = name
@@ -79,10 +96,11 @@ class EtcdLeaseStore:
         """A call, which a claim's lease is granted before it is written at most, and what etcd takes to end it."""
         return self._call_seconds + END_SECONDS
 
+    @_of_the_store
     def acquire(self, holder: str, ttl: float) -> Grant | None:
         """Take the lease if nobody holds it (see :class:`LeaseStore`)."""
         call = self._call()
-        if _first(call.ask("kv/range", {"key": _b64(self._key)})) is not None:  # so that no lease is granted in vain
+        if _first(call.ask("kv/range", {"key": b64(self._key)})) is not None:  # so that no lease is granted in vain
             return None
         lease = call.grant(ttl)
         word = json.dumps({"holder": holder, "word": secrets.token_hex(8)})
@@ -93,6 +111,7 @@ class EtcdLeaseStore:
             return None
         return Grant(holder, f"{found}.{lease}")
 
+    @_of_the_store
     def renew(self, grant: Grant, ttl: float) -> bool:  # noqa: ARG002  etcd renews for what was granted
         """Hold it longer (see :class:`LeaseStore`); for the ttl that it was acquired with.
 
@@ -104,20 +123,22 @@ class EtcdLeaseStore:
         kept = call.ask("lease/keepalive", {"ID": lease})
         if number_of(member_of(kept, "result", dict).get("TTL", 0)) <= 0:
             return False
-        key = _first(call.ask("kv/range", {"key": _b64(self._key)}))
+        key = _first(call.ask("kv/range", {"key": b64(self._key)}))
         return key is not None and number_of(key.get("create_revision")) == revision
 
+    @_of_the_store
     def release(self, grant: Grant) -> None:
         """Give it back (see :class:`LeaseStore`)."""
         revision, lease = _parts(grant)
         call = self._call()
-        delete = {"request_delete_range": {"key": _b64(self._key)}}
+        delete = {"request_delete_range": {"key": b64(self._key)}}
         call.ask("kv/txn", {"compare": [_created(self._key, revision)], "success": [delete], "failure": []})
         call.revoke(lease)
 
+    @_of_the_store
     def holder(self) -> str | None:
         """Return who holds it."""
-        key = _first(self._call().ask("kv/range", {"key": _b64(self._key)}))
+        key = _first(self._call().ask("kv/range", {"key": b64(self._key)}))
         if key is None:
             return None
         try:
@@ -129,6 +150,7 @@ class EtcdLeaseStore:
             raise LeaseStoreError(f"etcd: the key {self._key} was not written by idkmesh; remove it")
         return name
 
+    @_of_the_store
     def claim(self, grant: Grant, instance: str, cooldown: float) -> bool:
         """Claim the restart of an instance (see :class:`LeaseStore`)."""
         revision, _ = _parts(grant)
@@ -150,19 +172,15 @@ class EtcdLeaseStore:
         return Call(self._members, time.monotonic() + self._call_seconds)
 
 
-def _b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode("ascii")
-
-
 def _created(key: str, revision: int) -> dict[str, Any]:
     """Return the condition that the key was created at this revision; 0: it is not there."""
-    return {"key": _b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": revision}
+    return {"key": b64(key), "target": "CREATE", "result": "EQUAL", "create_revision": revision}
 
 
 def _create(conditions: Sequence[Mapping[str, Any]], key: str, value: str, lease: int) -> dict[str, Any]:
     """Return the transaction that writes a key that is not there, under these further conditions, and reads it."""
-    read = {"request_range": {"key": _b64(key)}}
-    put = {"request_put": {"key": _b64(key), "value": _b64(value), "lease": lease}}
+    read = {"request_range": {"key": b64(key)}}
+    put = {"request_put": {"key": b64(key), "value": b64(value), "lease": lease}}
     return {"compare": [*conditions, _created(key, 0)], "success": [put, read], "failure": [read]}
 
 
@@ -173,7 +191,7 @@ def _found(answer: Mapping[str, Any], word: str) -> int | None:
     """
     for each in member_of(answer, "responses", list):
         key = _first(each.get("response_range", {})) if isinstance(each, dict) else None
-        if key is not None and key.get("value") == _b64(word):
+        if key is not None and key.get("value") == b64(word):
             return number_of(key.get("create_revision"))
     return None
 

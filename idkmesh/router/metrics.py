@@ -1,0 +1,55 @@
+"""A router as Prometheus text (RT-10.4, RT-10.6). Imported by whoever is asked: the library takes 80 ms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from idkmesh.topology.metrics import TopologyCollector
+from idkmesh.topology.selector import WatchSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+
+    from idkmesh.router.service import RouterService
+
+
+def exposition(service: RouterService) -> bytes:
+    """Return the text of format 0.0.4, in UTF-8."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(service))
+    if isinstance(service.selector, WatchSelector):
+        registry.register(TopologyCollector(service.selector.statuses(), service.selector.tallies()))
+    return generate_latest(registry)
+
+
+class _Collector(Collector):
+    def __init__(self, service: RouterService) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the families."""
+        ledger = self._service.ledger
+        invocations = CounterMetricFamily(
+            "idkmesh_router_invocations", "Invocations by outcome (RT-10.1).", labels=("outcome",)
+        )
+        for outcome, count in ledger.outcomes().items():
+            invocations.add_metric((outcome.value,), count)
+        yield invocations
+        yield CounterMetricFamily(
+            "idkmesh_router_invocations_missing", "Invocations not known to be in the ledger.", value=ledger.missing
+        )
+        yield GaugeMetricFamily(
+            "idkmesh_router_provider_usable",
+            "Whether the provider's boundary is usable (RT-5.6).",
+            value=self._service.usable().usable,
+        )
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: the registry is new each time, there are no duplicates to look for."""
+        return []

@@ -1,0 +1,75 @@
+"""Makes the provider and the selector that a configuration names. What only one of them needs is imported with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.router.configuration import DirectSpec, EtcdSpec, FileSpec
+from idkmesh.router.token_file import TokenFileError, read_secret
+from idkmesh.topology.providers.direct import DirectProvider
+from idkmesh.topology.providers.file import FileProvider
+from idkmesh.topology.providers.packages import MissingPackageError
+from idkmesh.topology.selector import WatchSelector
+from idkmesh.topology.snapshot_selector import SnapshotSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from idkmesh.clock import Clock
+    from idkmesh.health.changes import Change
+    from idkmesh.router.configuration import NacosSpec, RouterConfiguration
+    from idkmesh.topology.provider import Provider
+
+    Line = Callable[[str, int], None]
+    Selector = WatchSelector | SnapshotSelector
+
+
+MAX_PASSWORD_BYTES: Final = 1024
+
+
+class PartError(ValueError):
+    """A part of a router cannot be had: one line, with what to do."""
+
+
+def provider_of(configuration: RouterConfiguration, line: Line) -> Provider:
+    """Return the provider, which works from here on. Raises :class:`PartError`."""
+    spec = configuration.provider
+    if isinstance(spec, FileSpec):
+        return FileProvider(spec.path, line=line, observe=configuration.observe)
+    if isinstance(spec, DirectSpec):
+        return DirectProvider(spec.releases)
+    try:
+        return _registry_of(spec, configuration.observe, line)
+    except (MissingPackageError, TokenFileError, ValueError) as error:
+        raise PartError(f"provider {configuration.provider_name}: {error}") from None
+
+
+def _registry_of(spec: EtcdSpec | NacosSpec, observe: bool, line: Line) -> Provider:  # noqa: FBT001  of the configuration
+    if isinstance(spec, EtcdSpec):
+        from idkmesh.topology.providers.etcd import EtcdProvider  # noqa: PLC0415  its package is an extra
+
+        return EtcdProvider(spec.endpoints, spec.prefix, line=line, observe=observe)
+    from idkmesh.topology.providers.nacos import NacosProvider  # noqa: PLC0415  its package is an extra, and heavy
+
+    file = spec.password_file
+    return NacosProvider(
+        spec.servers,
+        line=line,
+        namespace=spec.namespace,
+        group=spec.group,
+        clusters=spec.clusters,
+        username=spec.username,
+        password=None if file is None else read_secret(file, MAX_PASSWORD_BYTES).decode("utf-8").rstrip("\r\n"),
+        observe=observe,
+    )
+
+
+def selector_of(
+    configuration: RouterConfiguration, provider: Provider, clock: Clock, changed: Callable[[Change], None], line: Line
+) -> Selector:
+    """Return who selects: from watches where there are any, else from a snapshot each time."""
+    if not provider.continuous:
+        return SnapshotSelector(provider, line=line)
+    return WatchSelector(
+        provider, clock=clock, changed=changed, line=line, max_observations=configuration.max_observations
+    )

@@ -1,0 +1,90 @@
+"""The router's table: what it serves, and the endpoint of each row (RT-9.4, RT-11, RT-10.6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.httpd.exchange import current_exchange
+from idkmesh.httpd.request import Refusal
+from idkmesh.httpd.responses import JSON, Response
+from idkmesh.httpd.routes import Access, Answer, Route, RouteTable
+from idkmesh.router import fields
+from idkmesh.router.invocation import parse_invocation
+from idkmesh.topology.projection import PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from idkmesh.httpd.request import Request
+    from idkmesh.httpd.routes import Probe
+    from idkmesh.router.service import RouterService
+
+INVOCATIONS_PATH: Final = "/agent/v1/invocations"
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def router_table(service: RouterService, probes: tuple[Probe, ...]) -> RouteTable:
+    """Return the table of one router."""
+    projection = service.projection
+    routes = [_invocations(service), _metrics(service)]
+    if projection is not None:
+        routes.append(projection_route(PATH, projection))
+    return RouteTable(routes, probes)
+
+
+def projection_route(path: str, projection: Callable[[], bytes]) -> Route:
+    """Return the route that answers the projection (RT-11.1)."""
+    return Route(
+        method="GET",
+        path=path,
+        access=Access.API,
+        endpoint=lambda _request, _body: Response(200, (), projection()),
+        operation="getTopology",
+        summary="What the router has observed of each release that was asked for.",
+        answers=(
+            Answer(status=200, meaning="All of them.", content_types=(JSON,), schema="router-topology-status.v1.json"),
+        ),
+    )
+
+
+def _invocations(service: RouterService) -> Route:
+    def endpoint(request: Request, body: bytes) -> Response | Refusal:
+        credential = service.credentials.of(request)
+        if isinstance(credential, Refusal):  # the guard has refused it before the body was read
+            return credential
+        invocation = parse_invocation(body)
+        if isinstance(invocation, Refusal):
+            return invocation
+        exchange = current_exchange.get()
+        answer = service.invoke(invocation, credential, request.fields, "" if exchange is None else exchange.request_id)
+        if isinstance(answer, Refusal):
+            return answer
+        return Response(answer.status, fields.from_agent(answer.fields), answer.content, None)
+
+    return Route(
+        method="POST",
+        path=INVOCATIONS_PATH,
+        access=Access.API,
+        endpoint=endpoint,
+        operation="invokeAgent",
+        summary="Ask one ready instance of an exact release.",
+        body_types=(JSON,),
+        answers=(Answer(status=200, meaning="What the agent has answered, as it is.", content_types=("*/*",)),),
+    )
+
+
+def _metrics(service: RouterService) -> Route:
+    def endpoint(_request: Request, _body: bytes) -> Response:
+        from idkmesh.router.metrics import exposition  # noqa: PLC0415  80 ms, for which no start waits
+
+        return Response(200, (), exposition(service), METRICS_TYPE)
+
+    return Route(
+        method="GET",
+        path="/metrics",
+        access=Access.API,
+        endpoint=endpoint,
+        operation="getMetrics",
+        summary="Observations and invocations for Prometheus.",
+        answers=(Answer(status=200, meaning="Text of format 0.0.4.", content_types=(METRICS_TYPE,)),),
+    )

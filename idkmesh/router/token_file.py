@@ -1,0 +1,73 @@
+"""Reads a token that stands in a file, which nobody else may read (RT-9.2)."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN_FORM: Final = re.compile(r"[A-Za-z0-9\-._~]{32,4096}")  # the unreserved characters of RFC 3986 §2.3
+MAX_BYTES: Final = 4096 + 2
+"""A token, and a line end after it."""
+
+_FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""Without waiting: a FIFO would hold the start until somebody writes."""
+
+_MOUNTED: Final = 0o440
+"""The mode of a secret that is mounted for a group of this process."""
+
+
+class TokenFileError(ValueError):
+    """A file gives no token. ``what`` is wrong, ``mend`` what to do; neither shows anything of its content."""
+
+    def __init__(self, what: str, mend: str) -> None:
+        super().__init__(f"{what}; {mend}")
+        self.what = what
+        self.mend = mend
+
+
+def read_token(path: Path | str) -> str:
+    """Return the token in a file, without a line end after it. Raises :class:`TokenFileError`."""
+    text = read_secret(path, MAX_BYTES).decode("ascii", "replace").rstrip("\r\n")
+    if not TOKEN_FORM.fullmatch(text):
+        raise TokenFileError(
+            "holds no token", "write 32 to 4096 characters of A-Z a-z 0-9 - . _ ~ into it, as openssl rand -hex 32 does"
+        )
+    return text
+
+
+def read_secret(path: Path | str, most: int) -> bytes:
+    """Return up to ``most`` bytes, all of a file that nobody else may read. Raises :class:`TokenFileError`."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else "it is no name of a file"
+        raise TokenFileError(f"cannot be read: {reason}", "name a file that this user may read") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise TokenFileError("is no regular file", "name a file")
+        if _others_may(found):
+            mode = stat.S_IMODE(found.st_mode)
+            raise TokenFileError(f"has mode {mode:04o}, so that others can read or write it", "make it 0600")
+        content = os.read(descriptor, most + 1)
+    except OSError as error:
+        raise TokenFileError(f"cannot be read: {error.strerror}", "name a file that this user may read") from None
+    finally:
+        os.close(descriptor)
+    if len(content) > most:
+        raise TokenFileError(f"is larger than {most:,} bytes", "keep the secret alone in it")
+    return content
+
+
+def _others_may(found: os.stat_result) -> bool:
+    """Say whether somebody beside the owner has a right; one's own group may read a mounted secret."""
+    if os.name != "posix":  # there the mode says nothing
+        return False
+    mode = stat.S_IMODE(found.st_mode)
+    ours = found.st_gid == os.getegid() or found.st_gid in os.getgroups()
+    return bool(mode & 0o077) and not (mode == _MOUNTED and ours)

@@ -1,0 +1,158 @@
+"""``idkmesh router``: the router as a process of its own (RT-9), and the same beside a control tower (RT-12.1)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from idkmesh import __version__, console
+from idkmesh.clock import SystemClock
+from idkmesh.console import EXIT_USAGE, CommandError
+from idkmesh.event_recording import CLOSE_SECONDS, event_of, recording
+from idkmesh.health.changes import Change
+from idkmesh.health.self_watch import nothing_but_itself
+from idkmesh.health.service import HealthService
+from idkmesh.router.configuration import ConfigurationError, read_configuration
+from idkmesh.router.parts import PartError
+from idkmesh.router.server import IDENTITY, RouterServer
+from idkmesh.router.service import RouterService
+from idkmesh.service_runtime import LineLog
+from idkmesh.serving import STOP_SECONDS, bind, bound, is_open, probes_served, run, url_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from idkmesh.events.recorder import EventRecorder
+    from idkmesh.events.retention import Retention
+    from idkmesh.events.state import RecorderState
+    from idkmesh.httpd.signals import ShutdownSignals
+    from idkmesh.router.configuration import RouterConfiguration
+    from idkmesh.service_runtime import ServiceLimits
+
+SOURCE: Final = "/router"
+
+
+class Settings(NamedTuple):
+    """Where a router keeps its events, its limits, and where its probes are answered besides, None for nowhere."""
+
+    store: Path
+    retention: Retention
+    limits: ServiceLimits
+    probe_address: tuple[str, int] | None
+
+
+def configuration_of(file: str) -> RouterConfiguration:
+    """Read a configuration. Says all that is wrong with one that is refused, a line each (RT-9.1).
+
+    Raises :class:`CommandError` (exit code 2).
+    """
+    try:
+        return read_configuration(file)
+    except ConfigurationError as error:
+        *others, last = error.lines()
+        for line in others:
+            console.complain(f"idkmesh: {line}")
+        raise CommandError(last, EXIT_USAGE) from None
+
+
+def check(file: str) -> int:
+    """Say what a configuration has, or all that is wrong with it; return 0, or 2 where it is refused."""
+    try:
+        known = read_configuration(file)
+    except ConfigurationError as error:
+        for line in error.lines():
+            console.complain(line)
+        return EXIT_USAGE
+    host, port = known.listen
+    count = len(known.credentials.ids)
+    many = f"{count} credential{'' if count == 1 else 's'}"
+    watched = "observed continuously" if known.observe else "asked for each invocation"
+    console.say(
+        console.fitted(f"{file}: ok, listens on {host}:{port}, {many}, provider {known.provider_name}, {watched}")
+    )
+    return 0
+
+
+def route(configuration: RouterConfiguration, settings: Settings, signals: ShutdownSignals) -> int:
+    """Route until a signal, drain, and return the exit code.
+
+    Raises :class:`CommandError` where the event store or the provider cannot be had, or the address not be bound.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    log = LineLog()
+    with contextlib.ExitStack() as stack:
+        stack.callback(log.close, timeout=1.0)
+        recorder = stack.enter_context(recording(settings.store, settings.retention, SOURCE, log.write))
+        service = made(
+            configuration,
+            changed=lambda change: recorder.emit(event_of(change, SOURCE)),
+            record=lambda change: recorder.commit(event_of(change, SOURCE), CLOSE_SECONDS),
+            line=log.write,
+        )
+        stack.callback(service.stop)
+        health = HealthService(nothing_but_itself(), clock=SystemClock(), log=log.write)
+        stack.callback(health.stop, STOP_SECONDS)
+        server = listening(service, health=health, events=recorder.snapshot, limits=settings.limits)
+        stack.callback(server.server_close)
+        _tell_events(server, recorder)
+        health.start()
+        service.start()
+        stack.enter_context(probes_served(settings.probe_address, server.probes, server.limits, IDENTITY))
+        announce(server, configuration)
+        console.say(f"events are kept in {console.fitted(str(recorder.path))}")
+        return run(server, signals, health.watchdog)
+
+
+def made(
+    configuration: RouterConfiguration,
+    *,
+    changed: Callable[[Change], None],
+    record: Callable[[Change], bool],
+    line: Callable[[str, int], None],
+) -> RouterService:
+    """Return the router of a configuration. Raises :class:`CommandError` where its provider cannot be had."""
+    try:
+        return RouterService(configuration, clock=SystemClock(), changed=changed, record=record, line=line)
+    except PartError as error:
+        raise CommandError(str(error)) from None
+
+
+def announce(server: RouterServer, configuration: RouterConfiguration) -> None:
+    """Say where it answers, and warn where others can reach it."""
+    name = server.server_name
+    if is_open(name):
+        console.complain(
+            f"idkmesh: warning: the router on {name} can be reached from other machines, and tokens go over the "
+            "network in the clear; put a reviewed proxy with TLS in front"
+        )
+    about = f"provider {configuration.provider_name} of {console.fitted(str(configuration.file))}"
+    console.say(f"idkmesh router {__version__} listens on http://{url_host(name)}:{server.server_port} ({about})")
+
+
+def listening(
+    service: RouterService, *, health: HealthService, events: Callable[[], RecorderState], limits: ServiceLimits
+) -> RouterServer:
+    """Return the server of a router, bound to its address. Raises :class:`CommandError` where that cannot be."""
+    configuration = service.configuration
+    address = configuration.listen
+    options: dict[str, Any] = {"health": health, "events": events, "limits": limits}
+    return bound(
+        lambda: cast("RouterServer", bind(RouterServer, address, service, **options)),
+        address,
+        flag=f"listen in {console.fitted(str(configuration.file))}",
+        free="port 0 there",
+    )
+
+
+def _tell_events(server: RouterServer, recorder: EventRecorder) -> None:
+    """Make events of what happens to the server, as the control tower does (EV-1.6)."""
+
+    def happened(what: str, facts: Mapping[str, Any]) -> None:
+        subject = facts.get("limit") if what.startswith("overload.") else None
+        recorder.emit(event_of(Change(f"idkmesh.{what}", subject, facts), SOURCE))
+
+    server.tell(happened)
+    started = {"address": server.server_name, "port": server.server_port, "version": __version__}
+    happened("server.started", started)

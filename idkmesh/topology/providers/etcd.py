@@ -1,0 +1,133 @@
+"""Releases and instances that are registered in etcd (RT-7), through its JSON gateway, with ``etcd3gw``.
+
+A release is declared by a key, its instances are the keys below it, each under a lease of its own: what keeps an
+instance's lease alive keeps it registered. One watch of the whole prefix serves all watches of releases: ten thousand
+of them are one connection, one listing after a loss, and one lookup a change.
+"""
+
+from __future__ import annotations
+
+import re
+import selectors
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of
+from idkmesh.topology.model import MAX_ENDPOINTS, Cause
+from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.providers.etcd_follower import MAX_PAGE_BYTES, REQUEST_SECONDS, Follower, cause_of, changes_of
+from idkmesh.topology.providers.etcd_releases import snapshot_of_keys
+from idkmesh.topology.providers.etcd_wire import range_below
+from idkmesh.topology.providers.packages import need
+from idkmesh.topology.providers.ring import Ring
+from idkmesh.topology.providers.watches import Watches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from idkmesh.topology.model import Snapshot, Target
+    from idkmesh.topology.provider import Sink, Watch
+
+DEFAULT_PREFIX: Final = "/idkmesh/agents"
+FIELD: Final = "provider.etcd"
+
+CLOSE_SECONDS: Final = 5.0
+ASK_SECONDS: Final = 2.0
+"""How often a boundary that nobody watches is asked (RT-5.6)."""
+
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._\-]{1,64}){1,8}")
+
+
+class EtcdProvider:
+    """A :class:`~idkmesh.topology.provider.Provider` in etcd, asked at ``endpoints``, URLs of its members.
+
+    ``line`` takes a line and a level of :mod:`logging`. ``observe`` False makes it snapshot-only (RT-5.9). Raises
+    ``ValueError`` for an endpoint or a prefix that is none, and
+    :class:`~idkmesh.topology.providers.packages.MissingPackageError`.
+    """
+
+    name: Final = "etcd"
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        prefix: str = DEFAULT_PREFIX,
+        *,
+        line: Callable[[str, int], None],
+        observe: bool = True,
+    ) -> None:
+        if not endpoints:
+            raise ValueError(f"{FIELD}.endpoints: none is named; write http://HOST:2379")
+        if not _PREFIX.fullmatch(prefix):
+            raise ValueError(f"{FIELD}.prefix: must be /NAME or /NAME/NAME, up to 8 names of A-Z a-z 0-9 . _ -")
+        found = dict.fromkeys(endpoint_of(url, f"{FIELD}.endpoints") for url in endpoints)
+        self._members = Members(list(found), most=MAX_PAGE_BYTES)
+        need("etcd3gw", "etcd3gw", "etcd")
+        self._prefix = prefix
+        self._continuous = observe
+        self._watches = Watches()
+        self._ring = Ring()
+        self._follower = Follower(self._members, prefix, self._watches, self._ring, line)
+        work = self._follower.run if observe else self._ask_now_and_then
+        self._thread = threading.Thread(target=work, name="topology-etcd", daemon=True)
+        self._thread.start()
+
+    @property
+    def continuous(self) -> bool:
+        """Whether watches are taken."""
+        return self._continuous
+
+    def snapshot(self, target: Target, seconds: float) -> Snapshot:
+        """Ask etcd now (see :class:`~idkmesh.topology.provider.Provider`), at one revision of its."""
+        if self._watches.closed:
+            raise ProviderFailureError(Cause.CLOSED)
+        path = f"{self._prefix}/{target}"
+        start, end = range_below(path)
+        ranges = [
+            {"request_range": {"key": b64(path), "keys_only": True}},
+            {"request_range": {"key": start, "range_end": end, "limit": MAX_ENDPOINTS + 1}},
+        ]
+        try:
+            answer = Call(self._members, time.monotonic() + seconds).ask("kv/txn", {"success": ranges})
+            release, instances = (changes_of(each["response_range"]) for each in member_of(answer, "responses", list))
+        except EtcdError as error:
+            raise ProviderFailureError(cause_of(error)) from None
+        except (ValueError, KeyError, TypeError):
+            raise ProviderFailureError(Cause.UNREADABLE) from None
+        return snapshot_of_keys(bool(release), [each.value or b"" for each in instances])
+
+    def observe(self, target: Target, sink: Sink) -> Watch:
+        """Begin a watch (see :class:`~idkmesh.topology.provider.Provider`)."""
+        if not self._continuous:
+            raise ProviderFailureError(Cause.CLOSED if self._watches.closed else Cause.FAULT)
+        watch = self._watches.add(target, sink)
+        self._ring.ring()
+        return watch
+
+    def usable(self) -> Usability:
+        """Say whether etcd has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
+        return Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.usability
+
+    def close(self) -> None:
+        """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""
+        until = time.monotonic() + CLOSE_SECONDS
+        self._watches.close()
+        self._ring.ring()
+        self._thread.join(CLOSE_SECONDS)
+        self._members.wait(until)
+        self._ring.close()
+
+    def _ask_now_and_then(self) -> None:
+        """Find out whether etcd answers, where nothing is watched."""
+        key = {"key": b64(f"{self._prefix}/"), "keys_only": True}
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._ring, selectors.EVENT_READ)
+            while not self._watches.closed:
+                try:
+                    Call(self._members, time.monotonic() + REQUEST_SECONDS).ask("kv/range", key)
+                    self._follower.usability = Usability(usable=True)
+                except EtcdError as error:
+                    self._follower.usability = Usability(usable=False, cause=cause_of(error))
+                if selector.select(ASK_SECONDS):
+                    self._ring.silence()

@@ -1,0 +1,270 @@
+"""Follows all keys below a prefix of etcd, for all watches (RT-7.2, RT-7.3).
+
+Laws of this module:
+
+1. One thread lists, watches, and calls every sink.
+2. What is known is of one listing and of what one stream has told since. Nothing of it outlives the stream: whatever
+   the reason, the next one begins with a listing, so a compaction, another member and an older snapshot are one case.
+3. Watches that know something may go on knowing it for :data:`TRUST_SECONDS` after a stream has ended, if a new one has
+   begun by then. Else all of them fail.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import selectors
+import time
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.etcd_gateway import EtcdAnswerError, EtcdError, asked, b64, member_of, number_of
+from idkmesh.topology.model import Cause, target_of
+from idkmesh.topology.provider import Usability
+from idkmesh.topology.providers.etcd_releases import EtcdReleases
+from idkmesh.topology.providers.etcd_stream import open_stream
+from idkmesh.topology.providers.etcd_wire import WireError, key_value, range_below
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from idkmesh.etcd_gateway import Endpoint, Members
+    from idkmesh.topology.model import Target
+    from idkmesh.topology.providers.etcd_releases import KeyValue
+    from idkmesh.topology.providers.etcd_stream import WatchStream
+    from idkmesh.topology.providers.ring import Ring
+    from idkmesh.topology.providers.watches import Watches
+
+TRUST_SECONDS: Final = 2.0
+"""After the end of a stream, until when another one must have begun."""
+
+REQUEST_SECONDS: Final = 1.0
+"""For one request of a listing, for a connection, and for the first word of a watch."""
+
+AGAIN_SECONDS: Final = 0.1
+"""Between two attempts while watches are trusted."""
+
+PAUSE_SECONDS: Final = 1.0
+"""Between two attempts when all watches have failed; shortened by chance, by at most half."""
+
+PAGE_KEYS: Final = 1_000
+
+MAX_PAGE_BYTES: Final = 64 * 1024 * 1024
+"""Of one answer: a page of records with further members, and of keys of others, that anybody may have written."""
+
+
+class Follower:
+    """The thread's work. ``usability`` may be read by any thread."""
+
+    def __init__(
+        self, members: Members, prefix: str, watches: Watches, ring: Ring, line: Callable[[str, int], None]
+    ) -> None:
+        self.usability = Usability(usable=False)
+        self._members = members
+        self._prefix = prefix
+        self._watches = watches
+        self._ring = ring
+        self._line = line
+        self._releases = EtcdReleases(prefix)
+        self._trusted_until = float("-inf")
+        self._told_unreadable = False
+        self._told: Cause | None = None
+
+    def run(self) -> None:
+        """Follow until the watches are closed."""
+        while not self._watches.closed:
+            try:
+                pause = self._round()
+            except Exception as error:  # noqa: BLE001  the thread must not end: nobody would be told of anything
+                self._line(f"provider etcd: it has a fault: {type(error).__name__}", logging.ERROR)
+                pause = self._lost(Cause.FAULT, trusted=False)
+            self._rest(pause)
+
+    # --- one stream -----------------------------------------------------------------------------------------------
+
+    def _round(self) -> float:
+        """Have one stream for as long as it lasts, and return the seconds until the next one is to begin."""
+        cause = Cause.UNREACHABLE
+        for endpoint in self._members.order():
+            try:
+                stream = self._begun(endpoint)
+            except (EtcdError, WireError, ValueError) as error:
+                cause = cause_of(error)
+                if self._watches.closed or not self._is_trusted(cause):
+                    break
+                continue
+            self._members.answered(endpoint)
+            try:
+                self._follow(stream)
+            except (WireError, ValueError) as error:
+                self._trusted_until = time.monotonic() + TRUST_SECONDS
+                return self._lost(cause_of(error), trusted=True)
+            finally:
+                stream.close()
+            return 0.0
+        return self._lost(cause, trusted=time.monotonic() < self._trusted_until)
+
+    def _begun(self, endpoint: Endpoint) -> WatchStream:
+        """List, and return a stream that goes on from there. Raises what may go wrong."""
+        releases = EtcdReleases(self._prefix)
+        revision = self._list(endpoint, releases)
+        stream = open_stream(self._members, endpoint, self._prefix, revision + 1, self._seconds())
+        try:
+            self._await_first_word(stream, releases)
+        except BaseException:
+            stream.close()
+            raise
+        self._releases = releases
+        self._trusted_until = float("-inf")
+        self._well()
+        return stream
+
+    def _list(self, endpoint: Endpoint, releases: EtcdReleases) -> int:
+        """Read all keys as they are at one revision of etcd's, and return that."""
+        start, end = range_below(self._prefix)
+        revision = 0
+        while not self._watches.closed:
+            body = {"key": start, "range_end": end, "limit": PAGE_KEYS, "revision": revision}
+            page = asked(self._members, endpoint, "kv/range", body, self._seconds())
+            revision = revision or number_of(member_of(page, "header", dict).get("revision"))
+            keys = changes_of(page)
+            releases.hear(keys)
+            if not page.get("more"):
+                return revision
+            if not keys:
+                raise EtcdAnswerError("etcd: a page without keys")
+            start = next_key(keys[-1].key)
+            self._is_trusted(Cause.SILENT)
+        raise WireError(Cause.CLOSED)
+
+    def _await_first_word(self, stream: WatchStream, releases: EtcdReleases) -> None:
+        until = time.monotonic() + self._seconds()
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while (left := until - time.monotonic()) > 0:
+                selector.select(left)
+                messages = stream.receive(time.monotonic())
+                for message in messages:
+                    if message.over is not None:
+                        raise WireError(message.over)
+                    releases.hear(message.changes)
+                if any(message.created for message in messages):
+                    return
+        raise WireError(Cause.SILENT)
+
+    def _follow(self, stream: WatchStream) -> None:
+        """Tell the watches what comes, until it ends: raises :class:`WireError`, or returns at the end of all."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            selector.register(self._ring, selectors.EVENT_READ)
+            self._watches.take_new()
+            self._say(self._watches.targets())
+            while not self._watches.closed:
+                for message in stream.receive(time.monotonic()):
+                    if message.over is not None:
+                        raise WireError(message.over)
+                    self._hear(message.changes)
+                due = stream.keep(time.monotonic())
+                selector.select(max(0.0, due - time.monotonic()))
+                self._ring.silence()
+                for watch in self._watches.take_new():
+                    watch.say(self._releases.snapshot(watch.target))
+
+    def _hear(self, changes: Iterable[KeyValue]) -> None:
+        for text in self._releases.hear(changes):
+            try:
+                target = target_of(text)
+            except ValueError:  # a key of somebody else's
+                continue
+            self._say([target])
+        self._tell_unreadable()
+
+    def _say(self, targets: Iterable[Target]) -> None:
+        for target in targets:
+            for watch in self._watches.of(target):
+                watch.say(self._releases.snapshot(target))
+
+    # --- trust ----------------------------------------------------------------------------------------------------
+
+    def _seconds(self) -> float:
+        """Return how long a request may take now."""
+        left = self._trusted_until - time.monotonic()
+        return min(REQUEST_SECONDS, left) if left > 0 else REQUEST_SECONDS
+
+    def _is_trusted(self, cause: Cause) -> bool:
+        """Say whether an attempt may go on to another member; where trust has ended meanwhile, let the watches fail."""
+        if self._trusted_until == float("-inf"):
+            return True
+        if time.monotonic() < self._trusted_until:
+            return True
+        self._lost(cause, trusted=False)
+        return False
+
+    def _lost(self, cause: Cause, *, trusted: bool) -> float:
+        """Write down that etcd cannot be followed, and return how long to rest."""
+        if self._watches.closed:
+            return 0.0
+        self.usability = Usability(usable=False, cause=cause)
+        if trusted:
+            return AGAIN_SECONDS
+        self._trusted_until = float("-inf")
+        if cause is not self._told:
+            self._line(f"provider etcd: {cause.value}; its releases are unavailable; look at etcd", logging.ERROR)
+            self._told = cause
+        self._watches.take_new()
+        self._watches.fail(cause)
+        return PAUSE_SECONDS * (1 - random.random() / 2)  # noqa: S311  a pause is no secret
+
+    def _well(self) -> None:
+        self.usability = Usability(usable=True)
+        if self._told is not None:
+            self._line("provider etcd: it can be followed again", logging.INFO)
+            self._told = None
+        self._tell_unreadable()
+
+    def _tell_unreadable(self) -> None:
+        """Say once that there are records that nobody can read, and once that there are none any more."""
+        count = self._releases.unreadable
+        if bool(count) is self._told_unreadable:
+            return
+        self._told_unreadable = bool(count)
+        if count:
+            self._line(
+                f"provider etcd: {count} records of instances are no endpoint and are not used; write them as "
+                '{"endpoint": "http://HOST:PORT"}',
+                logging.WARNING,
+            )
+        else:
+            self._line("provider etcd: all records of instances can be read again", logging.INFO)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait, unless it is the end."""
+        until = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._ring, selectors.EVENT_READ)
+            while not self._watches.closed and (left := until - time.monotonic()) > 0:
+                if selector.select(left):
+                    self._ring.silence()
+
+
+def changes_of(page: dict[str, object]) -> list[KeyValue]:
+    """Return the keys of a page; etcd leaves out an empty list. Raises :class:`EtcdAnswerError`."""
+    try:
+        return [key_value(kv) for kv in member_of({"kvs": [], **page}, "kvs", list)]
+    except (ValueError, KeyError, TypeError):
+        raise EtcdAnswerError("etcd: a page that is none; is it etcd 3.4 or newer?") from None
+
+
+def next_key(key: bytes) -> str:
+    """Return the first key after one, as the gateway writes it."""
+    return b64(key + b"\0")
+
+
+def cause_of(error: Exception) -> Cause:
+    """Return the one word that is told of an error (RT-5.4)."""
+    if isinstance(error, WireError):
+        return error.cause
+    if isinstance(error, EtcdAnswerError):
+        return Cause.UNREADABLE
+    if isinstance(error, EtcdError):
+        return Cause.REFUSED if error.refused else Cause.SILENT if error.silent else Cause.UNREACHABLE
+    return Cause.MALFORMED

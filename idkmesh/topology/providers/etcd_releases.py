@@ -1,0 +1,123 @@
+"""Releases and their instances as keys of etcd declare them (RT-7.1). Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from idkmesh.topology.model import NOT_DECLARED, Endpoint, Snapshot, endpoint_of, snapshot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from idkmesh.topology.model import Target
+
+MOST_KEYS: Final = 500_000
+"""Keys below a prefix. More are not held in memory: somebody registers in a loop, or the prefix is another one's."""
+
+_PARTS: Final = 3
+"""Of a key that declares a release: agent, version, release. A fourth one is an instance."""
+
+
+class KeyValue(NamedTuple):
+    """A key and what stands in it; None where it was deleted."""
+
+    key: bytes
+    value: bytes | None
+
+
+class _Release:
+    """What is known of one path below the prefix. An instance whose record is no endpoint is None."""
+
+    __slots__ = ("declared", "instances")
+
+    def __init__(self) -> None:
+        self.declared = False
+        self.instances: dict[bytes, Endpoint | None] = {}
+
+
+class EtcdReleases:
+    """All releases below a prefix. The keys of others below it, which name no release, are not looked at.
+
+    ``unreadable`` is how many records of instances are no endpoint.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._start = f"{prefix}/".encode()
+        self._releases: dict[bytes, _Release] = {}
+        self._keys = 0
+        self.unreadable = 0
+
+    def hear(self, changes: Iterable[KeyValue]) -> set[str]:
+        """Take what was written and deleted, in order. Returns the releases that it is of, as texts.
+
+        Raises ``ValueError`` beyond :data:`MOST_KEYS`.
+        """
+        touched: set[str] = set()
+        for key, value in changes:
+            path = self._one(key, value)
+            if path is not None:
+                touched.add(path.decode("utf-8", "replace"))
+        if self._keys > MOST_KEYS:
+            raise ValueError(f"more than {MOST_KEYS} keys")
+        return touched
+
+    def snapshot(self, target: Target) -> Snapshot:
+        """Return what is known of a target."""
+        found = self._releases.get(str(target).encode())
+        return NOT_DECLARED if found is None else _snapshot(declared=found.declared, records=found.instances.values())
+
+    def _one(self, key: bytes, value: bytes | None) -> bytes | None:
+        if not key.startswith(self._start):
+            return None
+        parts = key[len(self._start) :].split(b"/", _PARTS)
+        if len(parts) < _PARTS:
+            return None
+        path = b"/".join(parts[:_PARTS])
+        release = self._releases.setdefault(path, _Release())
+        before = len(release.instances) + release.declared
+        if len(parts) == _PARTS:
+            release.declared = value is not None
+        else:
+            self.unreadable -= parts[_PARTS] in release.instances and release.instances[parts[_PARTS]] is None
+            _put(release, parts[_PARTS], value)
+            self.unreadable += parts[_PARTS] in release.instances and release.instances[parts[_PARTS]] is None
+        now = len(release.instances) + release.declared
+        self._keys += now - before
+        if not now:
+            del self._releases[path]
+        return path
+
+
+def snapshot_of_keys(declared: bool, values: Iterable[bytes]) -> Snapshot:  # noqa: FBT001  as it stands in a snapshot
+    """Return the snapshot of a release whose instances have these records."""
+    return _snapshot(declared=declared, records=[_endpoint(value) for value in values])
+
+
+def _snapshot(*, declared: bool, records: Iterable[Endpoint | None]) -> Snapshot:
+    known = list(records)
+    endpoints = [endpoint for endpoint in known if endpoint is not None]
+    return snapshot_of(endpoints, declared=declared, unreadable=len(known) - len(endpoints))
+
+
+def _put(release: _Release, instance: bytes, value: bytes | None) -> None:
+    if value is None:
+        release.instances.pop(instance, None)
+    else:
+        release.instances[instance] = _endpoint(value)
+
+
+def _endpoint(value: bytes) -> Endpoint | None:
+    """Return the endpoint of an instance's record, None where there is none in it."""
+    try:
+        record = json.loads(value.decode("utf-8"), object_pairs_hook=_once)
+        return endpoint_of(record["endpoint"]) if isinstance(record, dict) else None
+    except (ValueError, KeyError, RecursionError):
+        return None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a member stands twice in one object")
+    return found

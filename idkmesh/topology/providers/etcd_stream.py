@@ -1,0 +1,121 @@
+"""The connection of a watch to one member of etcd: opened in a thread that can be left, then read without waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import time
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.etcd_gateway import EtcdError, in_time
+from idkmesh.topology.model import Cause
+from idkmesh.topology.providers.etcd_wire import PROGRESS, WatchReader, WireError, create, head
+
+if TYPE_CHECKING:
+    from idkmesh.etcd_gateway import Endpoint, Members
+    from idkmesh.topology.providers.etcd_wire import WatchMessage
+
+BEAT_SECONDS: Final = 0.5
+"""How often the stream is asked whether it goes on."""
+
+SILENT_SECONDS: Final = 2.0
+"""Without any message, when it has ended: four questions were not answered."""
+
+READ_BYTES: Final = 256 * 1024
+
+_WAITS: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class WatchStream:
+    """A watch on its own connection. One thread uses it."""
+
+    def __init__(self, connection: socket.socket, now: float) -> None:
+        connection.settimeout(0)
+        self._connection = connection
+        self._reader = WatchReader()
+        self._unsent = bytearray()
+        self._beat_at = now + BEAT_SECONDS
+        self._heard_at = now
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._connection.fileno()
+
+    def ask(self, request: bytes) -> None:
+        """Send as much as can be sent, and the rest at the next beat. Raises :class:`WireError`."""
+        self._unsent += request
+        try:
+            while self._unsent:
+                del self._unsent[: self._connection.send(self._unsent)]
+        except _WAITS:
+            return
+        except OSError:
+            raise WireError(Cause.UNREACHABLE) from None
+
+    def receive(self, now: float) -> list[WatchMessage]:
+        """Return what has come. Raises :class:`WireError`."""
+        messages: list[WatchMessage] = []
+        try:
+            while data := self._connection.recv(READ_BYTES):
+                messages += self._reader.feed(data)
+        except _WAITS:
+            if messages:
+                self._heard_at = now
+            return messages
+        except OSError:
+            raise WireError(Cause.UNREACHABLE) from None
+        raise WireError(Cause.UNREACHABLE)
+
+    def keep(self, now: float) -> float:
+        """Ask whether it goes on, when that is due. Returns the instant at which something is due next.
+
+        Raises :class:`WireError` where it is silent. Called after :meth:`receive`, so that what has come counts.
+        """
+        if now - self._heard_at >= SILENT_SECONDS:
+            raise WireError(Cause.SILENT)
+        if now >= self._beat_at:
+            self._beat_at = now + BEAT_SECONDS
+            self.ask(PROGRESS if len(self._unsent) < len(PROGRESS) else b"")
+        return min(self._beat_at, self._heard_at + SILENT_SECONDS)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def open_stream(members: Members, endpoint: Endpoint, prefix: str, revision: int, seconds: float) -> WatchStream:
+    """Return a stream that has asked for changes from a revision on. Raises ``EtcdError`` and :class:`WireError`."""
+    connection = in_time(members, endpoint, lambda: _connected(endpoint, seconds), seconds, left=_drop)
+    stream = WatchStream(connection, time.monotonic())
+    try:
+        stream.ask(head(str(endpoint).partition("://")[2]) + create(prefix, revision))
+    except WireError:
+        stream.close()
+        raise
+    return stream
+
+
+def _connected(endpoint: Endpoint, seconds: float) -> socket.socket:
+    try:
+        connection = socket.create_connection((endpoint.host, endpoint.port), timeout=seconds)
+    except TimeoutError:
+        raise EtcdError("timeout", silent=True) from None
+    except OSError as error:
+        raise EtcdError(f"no connection: {error.strerror or type(error).__name__}") from None
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if endpoint.protocol == "http":
+        return connection
+    import certifi  # noqa: PLC0415  requests brings it: lists and watches trust the same authorities
+
+    try:
+        context = ssl.create_default_context(cafile=certifi.where())
+        return context.wrap_socket(connection, server_hostname=endpoint.host)
+    except OSError as error:
+        connection.close()
+        raise EtcdError(f"no TLS: certificate or protocol: {type(error).__name__}") from None
+
+
+def _drop(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.close()

@@ -1,0 +1,548 @@
+"""The provider `etcd` over a real etcd: keys and leases; etcd cut off, paused, compacted and set back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import certifi
+import pytest
+import requests.adapters
+
+from idkmesh.clock import SystemClock
+from idkmesh.etcd_gateway import Members
+from idkmesh.etcd_gateway import endpoint_of as member_of
+from idkmesh.topology.errors import AgentUnavailableError
+from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
+from idkmesh.topology.provider import ProviderFailureError
+from idkmesh.topology.providers import etcd as module
+from idkmesh.topology.providers import etcd_follower, packages
+from idkmesh.topology.providers.etcd import DEFAULT_PREFIX, EtcdProvider
+from idkmesh.topology.providers.etcd_stream import open_stream
+from idkmesh.topology.providers.etcd_wire import PROGRESS, WatchMessage
+from idkmesh.topology.providers.packages import MissingPackageError
+from idkmesh.topology.selector import WatchSelector
+from tests.health.certificates import authority_pem, certificate
+from tests.topology.etcd_hands import EtcdHands
+from tests.topology.relay import relay
+from tests.topology.support import WAIT, Heard, eventually
+from tests.workloads.etcd_support import WHY_NOT, Etcd, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+ONE = Target("agent-one", "1.0.0", "r-1")
+TWO = Target("agent-two", "1.0.0", "r-1")
+A, B = (endpoint_of(f"http://127.0.0.1:{port}") for port in (9001, 9002))
+LOSS_SECONDS = 5.0
+"""RT-7.3."""
+SLACK = 5.0
+"""What a busy machine may add: the bound itself is proved on times that are arguments."""
+
+
+class Site:
+    """A provider over an etcd, and what it tells."""
+
+    def __init__(self, *urls: str) -> None:
+        self.lines: list[tuple[str, int]] = []
+        self.provider = EtcdProvider(urls, line=lambda line, level: self.lines.append((line, level)))
+
+    def heard(self, target: Target) -> Heard:
+        heard = Heard()
+        self.provider.observe(target, heard)
+        return heard
+
+
+@pytest.fixture(scope="module")
+def one_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    member = Etcd(tmp_path_factory.mktemp("etcd"))
+    yield member
+    member.kill()
+
+
+@pytest.fixture
+def hands(one_etcd: Etcd) -> EtcdHands:
+    """Return hands over an etcd in which nothing is."""
+    hands = EtcdHands(one_etcd.url, DEFAULT_PREFIX)
+    hands.ask("kv/deleterange", {"key": "AA==", "range_end": "AA=="})
+    return hands
+
+
+@contextlib.contextmanager
+def site(*urls: str) -> Iterator[Site]:
+    made = Site(*urls)
+    try:
+        yield made
+    finally:
+        made.provider.close()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trust a lost stream longer: whether a new one begins in time is not for a busy machine to say."""
+    monkeypatch.setattr(etcd_follower, "TRUST_SECONDS", WAIT)
+
+
+def hears(heard: Heard, event: Snapshot | Failed) -> bool:
+    return eventually(lambda: heard.last() == event)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=30)
+
+
+@pytest.fixture
+def namespace() -> Iterator[tuple[str, str, str]]:
+    """Give a network namespace, the link in it, and its address: the other end of the link is here."""
+    number = os.getpid() % 60_000
+    name, here, there = f"idk-{number}", f"idkh{number}", f"idkn{number}"
+    net = f"10.{200 + number % 50}.{number // 50 % 250}"
+    try:
+        ip("netns", "add", name)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no network namespaces here (root, and iproute2)")
+    try:
+        ip("link", "add", here, "type", "veth", "peer", "name", there, "netns", name)
+        ip("addr", "add", f"{net}.1/30", "dev", here)
+        ip("link", "set", here, "up")
+        ip("-n", name, "addr", "add", f"{net}.2/30", "dev", there)
+        ip("-n", name, "link", "set", there, "up")
+        ip("-n", name, "link", "set", "lo", "up")
+        yield name, there, f"{net}.2"
+    finally:
+        ip("netns", "del", name)
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_instance_lives_as_long_as_its_lease(hands: EtcdHands) -> None:
+    """RT-7.1: the end of a lease, revoked or run out, takes its instance; without an instance it is empty."""
+    hands.put(hands.key(ONE), "whatever")
+    kept, short = hands.lease(), hands.lease(1)
+    hands.register(ONE, "kept", A, kept)
+    hands.register(ONE, "short", B, short)
+    with site(hands.url) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        hands.revoke(kept)
+        assert hears(heard, snapshot_of([]))
+        hands.delete(hands.key(ONE))
+        assert hears(heard, NOT_DECLARED)
+        assert snapshot_of([A, B]) in heard.events
+
+
+def test_an_instance_of_nothing(hands: EtcdHands) -> None:
+    """RT-7.1: an instance below a release that is not declared is none: the release is missing."""
+    hands.register(ONE, "i", A)
+    with site(hands.url) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, NOT_DECLARED)
+        assert there.provider.snapshot(ONE, WAIT) == NOT_DECLARED
+        hands.put(hands.key(ONE), "")
+        assert hears(heard, snapshot_of([A]))
+
+
+def test_keys_that_only_look_alike(hands: EtcdHands) -> None:
+    """RT-7.1: keys beside the release, above it and of another prefix are not its own."""
+    hands.declare(ONE, A)
+    with site(hands.url) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        for key in (
+            f"{DEFAULT_PREFIX}2/{ONE}/i",
+            f"{DEFAULT_PREFIX}/agent-one/1.0.0",
+            f"{DEFAULT_PREFIX}/{ONE}-b/i",
+            f"{DEFAULT_PREFIX}/{ONE}.b/i",
+            f"{DEFAULT_PREFIX}//1.0.0/r-1/i",
+            DEFAULT_PREFIX,
+        ):
+            hands.put(key, '{"endpoint": "http://127.0.0.1:9999"}')
+        hands.register(ONE, "j", B)
+        assert hears(heard, snapshot_of([A, B]))
+        assert set(heard.events) == {snapshot_of([A]), snapshot_of([A, B])}
+        assert there.provider.snapshot(ONE, WAIT) == snapshot_of([A, B])
+
+
+def test_records_that_are_no_endpoint(hands: EtcdHands) -> None:
+    """RT-7.5, RT-2.6: they are counted in the snapshot and told in one line without what stands there, never used."""
+    hands.declare(ONE, A)
+    with site(hands.url) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        for number, value in enumerate(("no-json-secret", '{"endpoint": "http://secret@h:1"}', "{}")):
+            hands.put(hands.key(ONE, f"bad-{number}"), value)
+        assert hears(heard, snapshot_of([A], unreadable=3))
+        assert there.provider.snapshot(ONE, WAIT) == snapshot_of([A], unreadable=3)
+        for number in range(3):
+            hands.delete(hands.key(ONE, f"bad-{number}"))
+        assert hears(heard, snapshot_of([A]))
+        hands.put(hands.key(TWO, "bad"), "\0")
+        assert eventually(lambda: len(there.lines) == 3)
+    assert [level for _, level in there.lines] == [logging.WARNING, logging.INFO, logging.WARNING]
+    assert "secret" not in str(there.lines) + repr(heard.events)
+
+
+def test_a_prefix_of_its_own(hands: EtcdHands) -> None:
+    """RT-7.1: what stands below another prefix is another router's."""
+    hands.declare(ONE, A)
+    other = EtcdProvider([hands.url], "/other", line=lambda *_: None)
+    heard = Heard()
+    other.observe(ONE, heard)
+    assert hears(heard, NOT_DECLARED)
+    other.close()
+
+
+def test_more_keys_than_a_page(hands: EtcdHands) -> None:
+    """RT-7.2: a listing is of one revision over all of its pages, and one connection serves all watches."""
+    targets = [Target(f"agent-{number}", "1", "r") for number in range(1_250)]
+    for some in range(0, len(targets), 60):
+        puts = [(hands.key(each), "{}") for each in targets[some : some + 60]]
+        puts += [(hands.key(each, "i"), '{"endpoint": "http://127.0.0.1:9001"}') for each in targets[some : some + 60]]
+        hands.put_all(puts)
+    with relay(hands.url) as between, site(between.url) as there:
+        heard = [there.heard(target) for target in targets]
+        assert all(hears(each, snapshot_of([A])) for each in heard)
+        assert eventually(lambda: between.open_now() == 1)
+        hands.register(targets[-1], "j", B)
+        assert hears(heard[-1], snapshot_of([A, B]))
+        assert between.open_now() == 1
+
+
+def test_a_page_of_large_records(hands: EtcdHands) -> None:
+    """RT-7.1, RT-7.5: records with further members, more than a lease's answer may have, are listed all the same."""
+    hands.put(hands.key(ONE), "{}")
+    found = [endpoint_of(f"http://127.0.0.1:{9001 + number}") for number in range(20)]
+    for number, endpoint in enumerate(found):
+        hands.put(hands.key(ONE, f"i-{number}"), json.dumps({"endpoint": endpoint.url, "more": "x" * 80_000}))
+    with site(hands.url) as there:
+        assert hears(there.heard(ONE), snapshot_of(found))
+        assert there.provider.snapshot(ONE, WAIT) == snapshot_of(found)
+
+
+def test_an_answer_over_its_bound(hands: EtcdHands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-7.5: of an answer no more than its bound is taken: the watches fail, and so does a snapshot."""
+    monkeypatch.setattr(module, "MAX_PAGE_BYTES", 64 * 1024)
+    hands.declare(ONE, A)
+    hands.put(hands.key(ONE, "large"), "x" * 100_000)
+    with site(hands.url) as there:
+        assert hears(there.heard(ONE), Failed(Cause.UNREADABLE))
+        with pytest.raises(ProviderFailureError, match="unreadable"):
+            there.provider.snapshot(ONE, WAIT)
+
+
+def test_a_redirect_is_not_followed() -> None:
+    """RT-7.5: who sends elsewhere has not answered, and nobody else is asked for it."""
+    asked = set()
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.add(self.path)
+            self.send_response(307)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            with site(f"http://127.0.0.1:{server.server_port}") as there:
+                assert hears(there.heard(ONE), Failed(Cause.UNREACHABLE))
+        finally:
+            server.shutdown()
+            thread.join(WAIT)
+    assert asked == {"/v3/kv/range"}
+
+
+# --- what may go wrong -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_stream_that_is_cut(hands: EtcdHands) -> None:
+    """RT-7.2, RT-7.3: a new listing follows, and tells what was missed; no watch fails."""
+    hands.declare(ONE, A)
+    with relay(hands.url) as between, site(between.url) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        between.passes = False
+        between.cut()
+        assert eventually(lambda: not there.provider.usable().usable)
+        hands.declare(ONE, B)
+        hands.compact()
+        between.passes = True
+        assert hears(heard, snapshot_of([B]))
+        assert there.provider.usable().usable
+        assert heard.events == [snapshot_of([A]), snapshot_of([B])]
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_stream_that_is_silent(hands: EtcdHands) -> None:
+    """RT-7.3: a connection on which nothing comes any more is found, though it is open and etcd is well."""
+    hands.declare(ONE, A)
+    with relay(hands.url) as between, site(between.url) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        between.hush()
+        hands.declare(ONE, B)
+        assert hears(heard, snapshot_of([B]))
+        assert heard.events == [snapshot_of([A]), snapshot_of([B])]
+
+
+def test_a_quiet_etcd_is_not_silent(hands: EtcdHands) -> None:
+    """RT-7.3: where nothing changes, etcd answers each question on the connection of the watch."""
+    where = member_of(hands.url, "url")
+    stream = open_stream(Members([where]), where, DEFAULT_PREFIX, 1_000_000, WAIT)
+    said: list[WatchMessage] = []
+
+    def messages(count: int) -> bool:
+        said.extend(stream.receive(time.monotonic()))
+        return len(said) == count
+
+    try:
+        assert eventually(lambda: messages(1))
+        for number in (2, 3, 4):
+            stream.ask(PROGRESS)
+            assert eventually(lambda number=number: messages(number))  # type: ignore[misc]
+    finally:
+        stream.close()
+    assert said == [WatchMessage(created=True), *[WatchMessage()] * 3]
+
+
+def test_a_paused_etcd(one_etcd: Etcd, hands: EtcdHands) -> None:
+    """RT-7.3, RT-13.3: unavailable within 5 s, nothing is selected from memory, and it is right again after it."""
+    hands.declare(ONE, A)
+    with site(hands.url) as there, selecting(there.provider) as selector:
+        assert eventually(lambda: chosen(selector) == A.url)
+        one_etcd.signal(signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            assert eventually(lambda: chosen(selector) == "unavailable")
+            assert time.monotonic() - began < LOSS_SECONDS + SLACK
+            assert there.provider.usable().cause is Cause.SILENT
+            assert not eventually(lambda: chosen(selector) != "unavailable", 2.0)
+        finally:
+            one_etcd.signal(signal.SIGCONT)
+        hands.declare(ONE, B)
+        assert eventually(lambda: chosen(selector) == B.url)
+        assert [level for _, level in there.lines] == [logging.ERROR, logging.INFO]
+
+
+def test_an_etcd_that_is_set_back(tmp_path: Path) -> None:
+    """RT-7.2, RT-13.3: restarted from older data, with a lower revision, it counts as it is."""
+    member = Etcd(tmp_path)
+    hands = EtcdHands(member.url, DEFAULT_PREFIX)
+    try:
+        hands.declare(ONE, A)
+        member.kill()
+        shutil.copytree(member.data, tmp_path / "older")
+        member.start()
+        for _ in range(5):
+            hands.declare(ONE, B)
+        hands.declare(TWO, B)
+        with relay(member.url) as between, site(between.url) as there:
+            first, second = there.heard(ONE), there.heard(TWO)
+            assert hears(first, snapshot_of([B]))
+            assert hears(second, snapshot_of([B]))
+            member.kill()
+            assert eventually(lambda: first.last() == second.last() == Failed(Cause.UNREACHABLE))
+            shutil.rmtree(member.data)
+            shutil.move(tmp_path / "older", member.data)
+            member.start()
+            assert eventually(lambda: there.provider.usable().usable)
+            assert hears(there.heard(ONE), snapshot_of([A]))
+            assert hears(there.heard(TWO), NOT_DECLARED)
+            # It is followed from the older revision on, which it had told of others before.
+            third = there.heard(TWO)
+            hands.declare(TWO, A)
+            assert hears(third, snapshot_of([A]))
+    finally:
+        member.kill()
+
+
+def test_a_watch_from_what_was_compacted(hands: EtcdHands) -> None:
+    """RT-7.2, RT-5.4: etcd says so, and it is a loss: never a gap that nobody notices."""
+    hands.declare(ONE, A)
+    hands.declare(ONE, B)
+    hands.compact()
+    where = member_of(hands.url, "url")
+    stream = open_stream(Members([where]), where, DEFAULT_PREFIX, 1, WAIT)
+    said: list[WatchMessage] = []
+
+    def ended() -> bool:
+        said.extend(stream.receive(time.monotonic()))
+        return bool(said) and said[-1].over is not None
+
+    try:
+        assert eventually(ended)
+    finally:
+        stream.close()
+    assert said[-1].over is Cause.LOST
+
+
+def test_the_network_is_cut(tmp_path: Path, namespace: tuple[str, str, str]) -> None:
+    """RT-7.3, RT-13.3: a network that swallows everything, without the end of any connection: within 5 s, and back."""
+    name, link, address = namespace
+    member = Etcd(tmp_path, host=address, through=["ip", "netns", "exec", name])
+    hands = EtcdHands(member.url, DEFAULT_PREFIX)
+    try:
+        hands.declare(ONE, A)
+        with site(member.url) as there, selecting(there.provider) as selector:
+            assert eventually(lambda: chosen(selector) == A.url)
+            ip("-n", name, "link", "set", link, "down")
+            began = time.monotonic()
+            assert eventually(lambda: chosen(selector) == "unavailable")
+            assert time.monotonic() - began < LOSS_SECONDS + SLACK
+            ip("-n", name, "link", "set", link, "up")
+            hands.declare(ONE, B)
+            assert eventually(lambda: chosen(selector) == B.url)
+    finally:
+        member.kill()
+
+
+@pytest.mark.usefixtures("patient")
+def test_several_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-7.3, RT-7.6: the loss of one member fails no watch; one that has lost the others says nothing any more."""
+    ports = free_ports(3)
+    peers = {f"m{number}": f"http://127.0.0.1:{port}" for number, port in enumerate(ports)}
+    members = [Etcd(tmp_path, name=name, peers=peers) for name in peers]
+    try:
+        for member in members:
+            member.wait()
+        hands = EtcdHands(members[2].url, DEFAULT_PREFIX)
+        hands.declare(ONE, A)
+        with site(members[0].url, members[2].url) as there:
+            heard = there.heard(ONE)
+            assert hears(heard, snapshot_of([A]))
+            members[0].kill()
+            hands.declare(ONE, B)
+            assert hears(heard, snapshot_of([B]))
+            assert not any(isinstance(event, Failed) for event in heard.events)
+            monkeypatch.setattr(etcd_follower, "TRUST_SECONDS", 0.5)
+            members[1].kill()
+            assert eventually(lambda: isinstance(heard.last(), Failed))
+    finally:
+        for member in members:
+            member.kill()
+
+
+def test_an_etcd_that_wants_a_user(tmp_path: Path) -> None:
+    """RT-7.3, RT-5.4: it takes no credential of ours, and that is told."""
+    member = Etcd(tmp_path)
+    hands = EtcdHands(member.url, DEFAULT_PREFIX)
+    try:
+        hands.ask("auth/user/add", {"name": "root", "password": "secret"})
+        hands.ask("auth/role/add", {"name": "root"})
+        hands.ask("auth/user/grant", {"user": "root", "role": "root"})
+        with site(member.url) as there:
+            heard = there.heard(ONE)
+            assert hears(heard, NOT_DECLARED)
+            hands.ask("auth/enable", {})
+            with pytest.raises(ProviderFailureError, match=r"^refused$"):
+                there.provider.snapshot(ONE, WAIT)
+            assert hears(there.heard(TWO), NOT_DECLARED)
+        with site(member.url) as there:
+            assert hears(there.heard(ONE), Failed(Cause.REFUSED))
+            assert there.provider.usable().cause is Cause.REFUSED
+    finally:
+        member.kill()
+
+
+def test_an_etcd_with_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-7.1: https is listed and watched, with its certificate checked in both."""
+    member = Etcd(tmp_path, certificate=certificate())
+    try:
+        with site(member.url) as there:
+            assert hears(there.heard(ONE), Failed(Cause.UNREACHABLE))
+        authorities = tmp_path / "authorities.pem"
+        authorities.write_bytes(authority_pem())
+        monkeypatch.setattr(requests.adapters, "DEFAULT_CA_BUNDLE_PATH", str(authorities))
+        monkeypatch.setattr(certifi, "where", lambda: str(authorities))
+        hands = EtcdHands(member.url, DEFAULT_PREFIX)
+        hands.declare(ONE, A)
+        with site(member.url) as there:
+            heard = there.heard(ONE)
+            assert hears(heard, snapshot_of([A]))
+            hands.declare(ONE, B)
+            assert hears(heard, snapshot_of([B]))
+    finally:
+        member.kill()
+
+
+# --- its making and its end ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "prefix", "line"),
+    [
+        ([], DEFAULT_PREFIX, r"provider\.etcd\.endpoints: none is named"),
+        (["http://u:secret@h"], DEFAULT_PREFIX, r"provider\.etcd\.endpoints: a URL with a user in it must be"),
+        (["http://h"], "idkmesh", r"provider\.etcd\.prefix: must be /NAME"),
+        (["http://h"], "/idkmesh/", r"provider\.etcd\.prefix: must be /NAME"),
+        (["http://h"], "", r"provider\.etcd\.prefix: must be /NAME"),
+    ],
+)
+def test_what_it_is_not_made_of(endpoints: list[str], prefix: str, line: str) -> None:
+    """RT-7.1: an endpoint or a prefix that is none is refused in one line that names the member, and begins nothing."""
+    threads = threading.active_count()
+    with pytest.raises(ValueError, match=line) as told:
+        EtcdProvider(endpoints, prefix, line=lambda *_: None)
+    assert "secret" not in str(told.value)
+    assert threading.active_count() == threads
+
+
+def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-8.4: the line says which extra brings it."""
+    monkeypatch.setattr(packages, "find_spec", lambda _: None)
+    with pytest.raises(
+        MissingPackageError, match=r"^the provider etcd needs the package etcd3gw; install idkmesh\[etcd\]$"
+    ):
+        EtcdProvider(["http://h"], line=lambda *_: None)
+
+
+def test_an_end_while_nobody_answers(one_etcd: Etcd, hands: EtcdHands) -> None:
+    """RT-5.7: it ends within 5 s also in the middle of a request that has no answer, and no thread is left."""
+    before = set(threading.enumerate())
+    one_etcd.signal(signal.SIGSTOP)
+    try:
+        made = Site(hands.url)
+        heard = made.heard(ONE)
+        assert hears(heard, Failed(Cause.SILENT))
+        made.heard(ONE)
+        made.provider.close()
+        assert eventually(lambda: set(threading.enumerate()) <= before, LOSS_SECONDS)
+    finally:
+        one_etcd.signal(signal.SIGCONT)
+
+
+# --- with a selector -------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def selecting(provider: EtcdProvider) -> Iterator[WatchSelector]:
+    selector = WatchSelector(provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
+    with selector:
+        yield selector
+
+
+def chosen(selector: WatchSelector) -> str:
+    try:
+        return selector.select(ONE).endpoint.url
+    except AgentUnavailableError as error:
+        return error.state.value

@@ -1,0 +1,248 @@
+"""What goes over a watch of etcd, and when it has ended, as bytes and times in a test's hands."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from idkmesh.topology.model import NOT_DECLARED, Cause, Target, endpoint_of, snapshot_of
+from idkmesh.topology.providers import etcd_releases
+from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue
+from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
+from idkmesh.topology.providers.etcd_wire import (
+    MAX_HEAD_BYTES,
+    PROGRESS,
+    WatchMessage,
+    WatchReader,
+    WireError,
+    create,
+    head,
+    message_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+NOW = 1000.0
+ONE = Target("a", "1", "r")
+A = endpoint_of("http://h:1")
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def line(**result: Any) -> bytes:
+    return json.dumps({"result": {"header": {"revision": "7"}, **result}}).encode() + b"\n"
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(content), content)
+
+
+PUT = line(events=[{"kv": {"key": b64("/k"), "value": b64("v"), "mod_revision": "7"}}, {"kv": {"key": b64("/e")}}])
+DELETE = line(events=[{"type": "DELETE", "kv": {"key": b64("/k"), "mod_revision": "8"}}])
+WHOLE = HEAD + chunk(line(created=True)) + chunk(PUT + DELETE) + chunk(line(watch_id="-1"))
+MESSAGES = [
+    WatchMessage(created=True),
+    WatchMessage(changes=(KeyValue(b"/k", b"v"), KeyValue(b"/e", b""))),
+    WatchMessage(changes=(KeyValue(b"/k", None),)),
+    WatchMessage(),
+]
+
+
+@given(st.lists(st.integers(1, len(WHOLE) - 1), max_size=20))
+def test_messages_in_any_pieces(cuts: list[int]) -> None:
+    """RT-7.2: an answer says the same, in whatever pieces it comes."""
+    reader, said = WatchReader(), []
+    places = [0, *sorted(set(cuts)), len(WHOLE)]
+    for begin, end in itertools.pairwise(places):
+        said += reader.feed(WHOLE[begin:end])
+    assert said == MESSAGES
+
+
+def test_messages_byte_by_byte() -> None:
+    """RT-7.2: the same, a byte at a time."""
+    reader = WatchReader()
+    assert [message for byte in WHOLE for message in reader.feed(bytes([byte]))] == MESSAGES
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", Cause.REFUSED),
+        (b"HTTP/1.1 403 Forbidden\r\n\r\n", Cause.REFUSED),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", Cause.UNREACHABLE),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", Cause.UNREACHABLE),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", Cause.UNREADABLE),
+        (b"x" * (MAX_HEAD_BYTES + 1), Cause.UNREADABLE),
+        (HEAD + b"0\r\n\r\n", Cause.LOST),
+        (HEAD + b"-1\r\n", Cause.UNREADABLE),
+        (HEAD + b"1_0\r\n", Cause.UNREADABLE),
+        (HEAD + b"fffffffff\r\n", Cause.UNREADABLE),
+        (HEAD + b"2\r\n{}xx", Cause.UNREADABLE),
+        (HEAD + chunk(b"<html>\n"), Cause.UNREADABLE),
+        (HEAD + chunk(b"[]\n"), Cause.UNREADABLE),
+        (HEAD + chunk(b"null\n"), Cause.UNREADABLE),
+        (HEAD + chunk(b"[" * 100_000 + b"\n"), Cause.UNREADABLE),
+        (HEAD + chunk(line(events=[{"kv": {"key": "?"}}])), Cause.UNREADABLE),
+        (HEAD + chunk(line(events=[{}])), Cause.UNREADABLE),
+        (HEAD + chunk(line(events=5)), Cause.UNREADABLE),
+    ],
+)
+def test_what_is_no_answer(answer: bytes, cause: Cause) -> None:
+    """RT-5.4, RT-7.3: anything else is one word, and never half of a message."""
+    with pytest.raises(WireError) as told:
+        WatchReader().feed(answer)
+    assert told.value.cause is cause
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ({"result": {"canceled": True, "compact_revision": "5"}}, Cause.LOST),
+        ({"result": {"canceled": True, "cancel_reason": "etcdserver: permission denied"}}, Cause.REFUSED),
+        ({"error": {"message": "etcdserver: no leader", "http_code": 503}}, Cause.UNREACHABLE),
+        ({"error": {"message": "etcdserver: user name is empty"}}, Cause.REFUSED),
+    ],
+)
+def test_how_a_watch_ends(said: dict[str, Any], cause: Cause) -> None:
+    """RT-7.2, RT-7.6, RT-5.4: what etcd says at the end of a watch is one word of a closed list."""
+    assert message_of(json.dumps(said).encode()).over is cause
+
+
+def test_what_is_asked() -> None:
+    """RT-7.2, RT-7.3, RT-7.6: the request closes its connection, so that it can be asked on, and wants a leader."""
+    assert b"\r\nConnection: close\r\n" in head("h:1")
+    assert b"\r\nGrpc-Metadata-hasleader: true\r\n" in head("h:1")
+    assert head("[::1]:2379").startswith(b"POST /v3/watch HTTP/1.1\r\nHost: [::1]:2379\r\n")
+    asked = json.loads(create("/p", 8).split(b"\r\n")[1])["create_request"]
+    assert asked == {"key": b64("/p/"), "range_end": b64("/p0"), "start_revision": 8}
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[WatchStream, socket.socket]]:
+    near, far = socket.socketpair()
+    stream = WatchStream(near, NOW)
+    far.settimeout(10)
+    yield stream, far
+    stream.close()
+    far.close()
+
+
+def test_a_stream_is_asked_whether_it_goes_on(pair: tuple[WatchStream, socket.socket]) -> None:
+    """RT-7.3: every 0.5 s, and not before."""
+    stream, far = pair
+    assert stream.keep(NOW) == NOW + BEAT_SECONDS == NOW + 0.5
+    for beat in range(1, 4):
+        assert stream.keep(NOW + beat * BEAT_SECONDS) > NOW + beat * BEAT_SECONDS
+        assert far.recv(1000) == PROGRESS
+
+
+def test_a_stream_is_silent_after_two_seconds(pair: tuple[WatchStream, socket.socket]) -> None:
+    """RT-7.3: two seconds without a message end it; what has come meanwhile counts, however late it is read."""
+    stream, far = pair
+    far.sendall(HEAD + chunk(line(watch_id="-1")))
+    late = NOW + 60
+    assert stream.receive(late) == [WatchMessage()]
+    assert stream.keep(late + SILENT_SECONDS - 0.001) == late + SILENT_SECONDS
+    far.sendall(b"5\r\nhal")  # bytes that are no message
+    assert stream.receive(late + 1.9) == []
+    with pytest.raises(WireError) as told:
+        stream.keep(late + 2.0)
+    assert told.value.cause is Cause.SILENT
+
+
+def test_a_stream_whose_other_end_is_gone(pair: tuple[WatchStream, socket.socket]) -> None:
+    """RT-7.3: an end of the connection is seen at once."""
+    stream, far = pair
+    far.close()
+    with pytest.raises(WireError) as told:
+        stream.receive(NOW)
+    assert told.value.cause is Cause.UNREACHABLE
+    with pytest.raises(WireError):
+        stream.keep(NOW + BEAT_SECONDS)
+
+
+def test_a_stream_that_takes_nothing(pair: tuple[WatchStream, socket.socket]) -> None:
+    """RT-7.3: questions that cannot be sent are not heaped up."""
+    stream, _ = pair
+    stream.ask(b"x" * 10_000_000)
+    assert len(stream._unsent) > 0
+    before = len(stream._unsent)
+    stream.keep(NOW + BEAT_SECONDS)
+    assert len(stream._unsent) <= before
+
+
+# --- releases --------------------------------------------------------------------------------------------------------
+
+KEYS = ("/p/a/1/r", "/p/a/1/r/i", "/p/a/1/r/j", "/p/a/1/r/i/k", "/p/a/1", "/p/b/1/r/i", "/q/a/1/r/i")
+VALUES = (b"", b"{}", b'{"endpoint": "http://h:1", "more": [1]}', b'{"endpoint": "http://g:2"}', None, b"\xff")
+
+
+@given(st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(VALUES)), max_size=40))
+def test_any_course_of_keys(course: list[tuple[str, bytes | None]]) -> None:
+    """RT-7.1, RT-7.5: after any course a release is what its keys say now, as if they had just been listed."""
+    followed, listed = EtcdReleases("/p"), EtcdReleases("/p")
+    changes = [KeyValue(key.encode(), value) for key, value in course]
+    for change in changes:
+        followed.hear([change])
+    now = {change.key: change for change in changes if change.value is not None}
+    now = {key: change for key, change in now.items() if dict(changes)[key] is not None}
+    listed.hear(change for key, change in ((key, KeyValue(key, dict(changes)[key])) for key in now))
+    for target in (ONE, Target("b", "1", "r"), Target("c", "1", "r")):
+        assert followed.snapshot(target) == listed.snapshot(target)
+    assert followed.unreadable == listed.unreadable
+    assert followed._keys == listed._keys == len([key for key in now if key.count(b"/") > 3 and key[1:2] == b"p"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"http://h:1"',
+        b"{}",
+        b'{"endpoint": null}',
+        b'{"endpoint": 5}',
+        b'{"endpoint": "h:1"}',
+        b'{"endpoint": "http://h"}',
+        b'{"endpoint": "http://h:1/path"}',
+        b'{"endpoint": "http://h:1", "endpoint": "http://g:2"}',
+        b"{" * 100_000,
+        b"\xef\xbb\xbf{}",
+        b"<html>",
+        b"\xff",
+    ],
+)
+def test_records_that_are_no_endpoint(value: bytes) -> None:
+    """RT-7.5: each of them is counted, and none is used."""
+    releases = EtcdReleases("/p")
+    releases.hear([KeyValue(b"/p/a/1/r", b""), KeyValue(b"/p/a/1/r/i", b'{"endpoint": "http://h:1"}')])
+    releases.hear([KeyValue(b"/p/a/1/r/j", value)])
+    assert releases.snapshot(ONE) == snapshot_of([A], unreadable=1)
+    releases.hear([KeyValue(b"/p/a/1/r/j", b'{"endpoint": "http://h:1"}')])
+    assert releases.snapshot(ONE) == snapshot_of([A])
+    releases.hear([KeyValue(b"/p/a/1/r", None)])
+    assert releases.snapshot(ONE) == NOT_DECLARED
+
+
+def test_too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-7.5: a prefix with more keys than a router holds is a fault, not a memory that grows without an end."""
+    monkeypatch.setattr(etcd_releases, "MOST_KEYS", 3)
+    releases = EtcdReleases("/p")
+    releases.hear(KeyValue(f"/p/a/1/r/{number}".encode(), b"") for number in range(3))
+    with pytest.raises(ValueError, match="more than 3 keys"):
+        releases.hear([KeyValue(b"/p/a/1/r/x", b"")])
