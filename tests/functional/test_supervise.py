@@ -56,7 +56,18 @@ def modules(tmp_path: Path) -> Path:
 
 
 def processes_of(name: str) -> list[int]:
+    """Return what runs for a module: its instances, and the readiness commands that happen to run just now."""
     return with_variable(f"IDKMESH_MODULE={name}")
+
+
+def instances_of(name: str) -> list[int]:
+    """Return the instances alone, by what they run: commands inherit the same variables."""
+    found = []
+    for pid in processes_of(name):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes() == b"sleep\x003600\x00":
+                found.append(pid)
+    return found
 
 
 @pytest.fixture
@@ -78,7 +89,7 @@ def test_from_the_start_to_the_end(modules: Path, own: str) -> None:
     """AR-7.1, AR-7.3, AR-7.7, AR-7.9, AR-8.5: lines and events; SIGTERM leaves no process and no lease."""
     with supervising(modules) as service:
         service.wait_for_line("the lease is ours")
-        assert waited(lambda: len(processes_of(own)) == 2)
+        assert waited(lambda: len(instances_of(own)) == 2)
         assert service.end() == 0
         assert processes_of(own) == []
     assert service.announced[0].endswith(f"supervises 1 module of {modules}\n")
@@ -105,12 +116,12 @@ def test_an_instance_that_fails_is_told(modules: Path, own: str) -> None:
 def test_killed_it_leaves_no_process(modules: Path, own: str) -> None:
     """AR-7.7, AR-8.5, AR-4.5: the guard ends them; the next supervisor takes the lease and starts others."""
     with supervising(modules) as first:
-        assert waited(lambda: len(processes_of(own)) == 2)
+        assert waited(lambda: len(instances_of(own)) == 2)
         first.end(signal.SIGKILL)
     assert waited(lambda: processes_of(own) == [])
     with supervising(modules) as second:
         second.wait_for_line("the lease is ours")  # once the one that was killed has run out
-        assert waited(lambda: len(processes_of(own)) == 2)
+        assert waited(lambda: len(instances_of(own)) == 2)
         assert second.end() == 0
 
 
@@ -119,13 +130,13 @@ def test_two_take_turns(modules: Path, own: str, tmp_path: Path) -> None:
     store = tmp_path / "state" / "events.sqlite3"
     with supervising(modules) as first:
         first.wait_for_line("the lease is ours")
-        assert waited(lambda: len(processes_of(own)) == 2)
+        assert waited(lambda: len(instances_of(own)) == 2)
         with supervising(modules, LISTEN, store=store) as second:
             until(lambda: second.probe("/readyz")[0] == 200, second.lines)
-            assert len(processes_of(own)) == 2
+            assert len(instances_of(own)) == 2
             assert first.end() == 0
             second.wait_for_line("the lease is ours")
-            assert waited(lambda: len(processes_of(own)) == 2)
+            assert waited(lambda: len(instances_of(own)) == 2)
             assert second.end() == 0
 
 
@@ -163,7 +174,7 @@ def test_the_lease_in_etcd(modules: Path, own: str, etcd: Etcd, tmp_path: Path) 
         until(lambda: len(acts()) == 1, [each.lines for each in both])
         (holder,) = acts()
         (other,) = (each for each in both if each is not holder)
-        assert waited(lambda: len(processes_of(own)) == 2)
+        assert waited(lambda: len(instances_of(own)) == 2)
         line = holder.wait_for_line("was restarted", DUE_SECONDS + LATE_SECONDS)
         assert f"{own}/{own}-" in line
         until(lambda: holder.told("instance.restarted"), "the event after")
@@ -243,8 +254,8 @@ def test_systemd_is_told(modules: Path, tmp_path: Path) -> None:
 def test_the_file_is_read_again(modules: Path, own: str) -> None:
     """AR-7.1, AR-7.6: a bad file keeps the running one and is told; a good one is taken."""
     with supervising(modules) as service:
-        assert waited(lambda: len(processes_of(own)) == 2)
-        before = sorted(processes_of(own))
+        assert waited(lambda: len(instances_of(own)) == 2)
+        before = sorted(instances_of(own))
         modules.write_text("{", encoding="utf-8")
         service.process.send_signal(signal.SIGHUP)
         line = service.wait_for_line("refused, the running one stays")
@@ -252,8 +263,8 @@ def test_the_file_is_read_again(modules: Path, own: str) -> None:
         modules.write_text(HEAD + row(own) + row(f"{own}-b", 1), encoding="utf-8")
         service.process.send_signal(signal.SIGHUP)
         service.wait_for_line("was read again: 1 kept, 0 changed, 1 added, 0 removed")
-        assert waited(lambda: len(processes_of(f"{own}-b")) == 1)
-        assert sorted(processes_of(own)) == before
+        assert waited(lambda: len(instances_of(f"{own}-b")) == 1)
+        assert sorted(instances_of(own)) == before
         until(lambda: service.told("modules.refused") and service.told("modules.reloaded"), "the events")
         assert service.end() == 0
         assert processes_of(f"{own}-b") == []
@@ -268,11 +279,11 @@ def test_a_tower_reads_both_files_again(modules: Path, own: str, tmp_path: Path)
         def ask(path: str) -> Any:
             return json.loads(tower.get(path, probe=False, host=host)[1])
 
-        assert waited(lambda: len(processes_of(own)) == 2)
+        assert waited(lambda: len(instances_of(own)) == 2)
         modules.write_text(HEAD + row(own, 1), encoding="utf-8")
         tower.process.send_signal(signal.SIGHUP)
         tower.wait_for_line("declaration of modules was read again")
-        assert waited(lambda: len(processes_of(own)) == 1)
+        assert waited(lambda: len(instances_of(own)) == 1)
         until(lambda: ask("/api/v1/events?type=idkmesh.modules.reloaded")["items"], "the event")
         # The one that has gone is shown for as long as what is known of it is fresh: three passes.
         until(lambda: [len(item["instances"]) for item in ask("/api/v1/modules")["items"]] == [1], "one is left")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from idkmesh.workloads.drivers.process import ProcessDriver
+
+RUN = "PYTEST_XDIST_WORKER"
+"""The variable by which tests that run at once tell their processes apart."""
 
 SLEEPER = ("tail", "-f", "/dev/null")
 STUBBORN = (
@@ -56,13 +60,20 @@ def alive(pid: int) -> bool:
 
 
 def with_variable(word: str) -> list[int]:
-    """Return the processes that inherited this ``NAME=value`` and have not ended."""
+    """Return the processes that inherited this ``NAME=value`` and have not ended; of this one of the parallel runs."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            if word.encode() in path.read_bytes().split(b"\0") and alive(int(path.parent.name)):
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            if word in words and _of_this_run(words) and alive(int(path.parent.name)):
                 found.append(int(path.parent.name))
     return found
+
+
+def _of_this_run(words: list[str]) -> bool:
+    """Leave out what other tests started that run at the same time: their modules have the same names."""
+    runs = [each for each in words if each.startswith(f"{RUN}=")]
+    return runs in ([], [f"{RUN}={os.environ.get(RUN)}"])
 
 
 def waited(condition: Callable[[], bool], seconds: float = 60) -> bool:
