@@ -294,7 +294,7 @@ def test_a_stream_that_is_cut(hands: EtcdHands) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_stream_that_is_silent(hands: EtcdHands) -> None:
-    """RT-7.3: a connection on which nothing comes any more is found, though it is open and etcd is well."""
+    """TOPO-07, RT-7.3: a connection on which nothing comes any more is found, though it is open and etcd is well."""
     hands.declare(ONE, A)
     with relay(hands.url) as between, site(between.url) as there:
         heard = there.heard(ONE)
@@ -345,7 +345,7 @@ def test_a_paused_etcd(one_etcd: Etcd, hands: EtcdHands) -> None:
 
 
 def test_an_etcd_that_is_set_back(tmp_path: Path) -> None:
-    """RT-7.2, RT-13.3: restarted from older data, with a lower revision, it counts as it is."""
+    """TOPO-08, RT-7.2, RT-13.3: restarted from older data, with a lower revision, it counts as it is."""
     member = Etcd(tmp_path)
     hands = EtcdHands(member.url, DEFAULT_PREFIX)
     try:
@@ -397,7 +397,7 @@ def test_a_watch_from_what_was_compacted(hands: EtcdHands) -> None:
 
 
 def test_the_network_is_cut(tmp_path: Path, namespace: tuple[str, str, str]) -> None:
-    """RT-7.3, RT-13.3: a network that swallows everything, without the end of any connection: within 5 s, and back."""
+    """TOPO-07, RT-7.3, RT-13.3: a network that swallows everything and ends no connection: within 5 s, and back."""
     name, link, address = namespace
     member = Etcd(tmp_path, host=address, through=["ip", "netns", "exec", name])
     hands = EtcdHands(member.url, DEFAULT_PREFIX)
