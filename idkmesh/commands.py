@@ -362,10 +362,7 @@ def matrix_of(file: Path) -> ProbeMatrix:
     try:
         return read_matrix(file)
     except MatrixError as error:
-        *others, last = error.lines()
-        for line in others:
-            console.complain(f"idkmesh: {line}")
-        raise CommandError(last, EXIT_USAGE) from None
+        raise console.refusal(error.lines()) from None
 
 
 def modules_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
@@ -401,10 +398,7 @@ def declaration_of(file: Path) -> Declaration:
     try:
         return read_declaration(file)
     except DeclarationError as error:
-        *others, last = error.lines()
-        for line in others:
-            console.complain(f"idkmesh: {line}")
-        raise CommandError(last, EXIT_USAGE) from None
+        raise console.refusal(error.lines()) from None
 
 
 def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:

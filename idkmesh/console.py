@@ -30,6 +30,14 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
+def refusal(lines: Sequence[str]) -> CommandError:
+    """Return the refusal of a file with several findings, a line each: all but the last are written now."""
+    *others, last = lines
+    for line in others:
+        complain(f"idkmesh: {line}")
+    return CommandError(last, EXIT_USAGE)
+
+
 def run(command: Callable[[], int]) -> int:
     """Run a command and return its exit code, that of a ``SystemExit`` too."""
     for stream in (sys.stdout, sys.stderr):

@@ -51,10 +51,7 @@ def configuration_of(file: str) -> RouterConfiguration:
     try:
         return read_configuration(file)
     except ConfigurationError as error:
-        *others, last = error.lines()
-        for line in others:
-            console.complain(f"idkmesh: {line}")
-        raise CommandError(last, EXIT_USAGE) from None
+        raise console.refusal(error.lines()) from None
 
 
 def check(file: str) -> int:
