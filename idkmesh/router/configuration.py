@@ -5,10 +5,9 @@ Three steps, each over the file once: YAML to nodes, nodes to values by the tabl
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from idkmesh.health.findings import Finding, Findings, RefusedError, Rule
 from idkmesh.health.judging import judge
@@ -16,7 +15,7 @@ from idkmesh.health.text_file import read_text
 from idkmesh.health.yaml_nodes import Mapping, Sequence, parse
 from idkmesh.router.credentials import Credentials, digest_of
 from idkmesh.router.router_rules import DEFAULT_GROUP, DEFAULT_NAMESPACE, DEFAULT_PREFIX, PROVIDERS, ROUTER
-from idkmesh.router.token_file import TokenFileError, read_token
+from idkmesh.router.token_file import TokenFileError, read_password, read_token
 from idkmesh.topology.model import MAX_TARGET_CHARACTERS, Target, endpoint_of, snapshot_of
 from idkmesh.topology.selector import DEFAULT_OBSERVATIONS
 
@@ -27,11 +26,15 @@ if TYPE_CHECKING:
     from idkmesh.health.yaml_nodes import Node
     from idkmesh.topology.model import Snapshot
 
-    TokenReader = Callable[[Path], str]
-    """Returns the token of a file, or raises :class:`TokenFileError`."""
-
 MAX_FILE_BYTES: Final = 1024 * 1024
 """A thousand releases of three endpoints take a third of it."""
+
+
+class SecretReaders(NamedTuple):
+    """Return what stands in a file, or raise :class:`TokenFileError`."""
+
+    token: Callable[[Path], str]
+    password: Callable[[Path], str]
 
 
 class ConfigurationError(RefusedError[Finding]):
@@ -69,7 +72,7 @@ class NacosSpec:
     group: str
     clusters: tuple[str, ...]
     username: str | None
-    password_file: Path | None
+    password: str | None = field(repr=False)
 
 
 ProviderSpec = FileSpec | DirectSpec | EtcdSpec | NacosSpec
@@ -89,22 +92,23 @@ class RouterConfiguration:
 
 
 def read_configuration(path: Path | str) -> RouterConfiguration:
-    """Read a file, and those of the tokens. Raises :class:`ConfigurationError`, also where it cannot be read."""
+    """Read a file, and those of the secrets. Raises :class:`ConfigurationError`, also where it cannot be read."""
     findings = Findings(str(path))
     text = read_text(path, MAX_FILE_BYTES, "keep releases in a file of their own: provider: {file: ...}", findings)
     if text is None:
         raise ConfigurationError(findings.all())
-    return load_configuration(text, Path(path), read_token)
+    return load_configuration(text, Path(path), SecretReaders(read_token, read_password))
 
 
-def load_configuration(text: str, path: Path, token_of: TokenReader) -> RouterConfiguration:
+def load_configuration(text: str, path: Path, secrets: SecretReaders) -> RouterConfiguration:
     """Return what ``text``, which stands at ``path``, says. Raises :class:`ConfigurationError` with all findings."""
     findings = Findings(str(path))
     root = parse(text, findings)
     values = None if root is None else judge(root, ROUTER, "the file", findings)
     digests: dict[str, bytes] = {}
     if root is not None and isinstance(values, dict):
-        digests = _judge_credentials(values, root, findings, functools.partial(_token, path.parent, token_of))
+        digests = _judge_credentials(values, root, findings, lambda name: secrets.token(path.parent / name))
+        _judge_password(values, root, findings, lambda name: secrets.password(path.parent / name))
         _judge_releases(values, root, findings)
     if findings or values is None:
         raise ConfigurationError(findings.all())
@@ -124,10 +128,6 @@ def _at(node: Node, *keys: str | int) -> Node:
     return node
 
 
-def _token(folder: Path, token_of: TokenReader, name: str) -> str:
-    return token_of(folder / name)
-
-
 def _judge_credentials(
     values: dict[str, Any], root: Node, findings: Findings, token_of: Callable[[str], str]
 ) -> dict[str, bytes]:
@@ -135,16 +135,17 @@ def _judge_credentials(
     found: dict[str, bytes] = {}
     lines: dict[bytes, int] = {}
     for number, row in enumerate(values.get("credentials", ())):
-        if row is None or row.keys() != {"id", "token_file"}:  # it has its findings already
-            continue
+        name, file = (row or {}).get("id"), (row or {}).get("token_file")  # None: it has its finding already
         node = _at(root, "credentials", number)
         mark, path = _at(node, "token_file").mark, ("credentials", number, "token_file")
-        if row["id"] in found:
-            what = f"the id {row['id']} stands here again"
+        if name in found:
+            what = f"the id {name} stands here again"
             mend = "give each credential an id of its own"
             findings.add(_at(node, "id").mark, Rule.DUPLICATE_NAME, what, mend, ("credentials", number, "id"))
+        if file is None:
+            continue
         try:
-            digest = digest_of(token_of(row["token_file"]))
+            digest = digest_of(token_of(file))
         except TokenFileError as error:
             findings.add(mark, Rule.TOKEN, f"the token file {error.what}", error.mend, path)
             continue
@@ -152,8 +153,21 @@ def _judge_credentials(
             what = f"the token is that of the credential in line {lines[digest]}"
             findings.add(mark, Rule.TOKEN, what, "give each credential a token of its own", path)
         lines.setdefault(digest, node.mark.line)
-        found.setdefault(row["id"], digest)
+        if name is not None:
+            found.setdefault(name, digest)
     return found
+
+
+def _judge_password(values: dict[str, Any], root: Node, findings: Findings, password_of: Callable[[str], str]) -> None:
+    """Put the password of Nacos in the place of the name of its file."""
+    nacos = (values.get("provider") or {}).get("nacos") or {}
+    if (file := nacos.pop("password_file", None)) is None:
+        return
+    try:
+        nacos["password"] = password_of(file)
+    except TokenFileError as error:
+        place = ("provider", "nacos", "password_file")
+        findings.add(_at(root, *place).mark, Rule.TOKEN, f"the password file {error.what}", error.mend, place)
 
 
 def _judge_releases(values: dict[str, Any], root: Node, findings: Findings) -> None:
@@ -222,15 +236,14 @@ def _etcd(values: dict[str, Any], folder: Path) -> EtcdSpec:  # noqa: ARG001  as
     return EtcdSpec(tuple(values["endpoints"]), values.get("prefix", DEFAULT_PREFIX))
 
 
-def _nacos(values: dict[str, Any], folder: Path) -> NacosSpec:
-    file = values.get("password_file")
+def _nacos(values: dict[str, Any], folder: Path) -> NacosSpec:  # noqa: ARG001  as the others
     return NacosSpec(
         servers=tuple(values["servers"]),
         namespace=values.get("namespace", DEFAULT_NAMESPACE),
         group=values.get("group", DEFAULT_GROUP),
         clusters=tuple(values.get("clusters", ())),
         username=values.get("username"),
-        password_file=None if file is None else folder / file,
+        password=values.get("password"),
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from idkmesh.router.configuration import DirectSpec, EtcdSpec, FileSpec
-from idkmesh.router.token_file import TokenFileError, read_secret
 from idkmesh.topology.providers.direct import DirectProvider
 from idkmesh.topology.providers.file import FileProvider
 from idkmesh.topology.providers.packages import MissingPackageError
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     Selector = WatchSelector | SnapshotSelector
 
 
-MAX_PASSWORD_BYTES: Final = 1024
-
-
 class PartError(ValueError):
     """A part of a router cannot be had: one line, with what to do."""
 
@@ -40,7 +36,7 @@ def provider_of(configuration: RouterConfiguration, line: Line) -> Provider:
         return DirectProvider(spec.releases)
     try:
         return _registry_of(spec, configuration.observe, line)
-    except (MissingPackageError, TokenFileError, ValueError) as error:
+    except (MissingPackageError, ValueError) as error:
         raise PartError(f"provider {configuration.provider_name}: {error}") from None
 
 
@@ -51,7 +47,6 @@ def _registry_of(spec: EtcdSpec | NacosSpec, observe: bool, line: Line) -> Provi
         return EtcdProvider(spec.endpoints, spec.prefix, line=line, observe=observe)
     from idkmesh.topology.providers.nacos import NacosProvider  # noqa: PLC0415  its package is an extra, and heavy
 
-    file = spec.password_file
     return NacosProvider(
         spec.servers,
         line=line,
@@ -59,7 +54,7 @@ def _registry_of(spec: EtcdSpec | NacosSpec, observe: bool, line: Line) -> Provi
         group=spec.group,
         clusters=spec.clusters,
         username=spec.username,
-        password=None if file is None else read_secret(file, MAX_PASSWORD_BYTES).decode("utf-8").rstrip("\r\n"),
+        password=spec.password,
         observe=observe,
     )
 

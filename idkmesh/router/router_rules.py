@@ -11,6 +11,7 @@ from idkmesh.health.findings import Rule
 from idkmesh.health.matrix_rules import HOST, PORT, V6
 from idkmesh.health.shapes import Case, Choice, Figure, Flag, ListOf, Never, Record, Text
 from idkmesh.topology.model import ID_PATTERN, MAX_ENDPOINT_CHARACTERS, MAX_ENDPOINTS, VERSION_PATTERN
+from idkmesh.topology.providers.forms import ETCD_PREFIX, MAX_ETCD_PREFIX, NACOS_PORT, NACOS_WORD
 from idkmesh.topology.selector import DEFAULT_OBSERVATIONS, MOST_OBSERVATIONS
 
 MAX_CREDENTIALS: Final = 32
@@ -43,7 +44,7 @@ def _url(meaning: str, wanted: str) -> Text:
 
 
 def _word(meaning: str) -> Text:
-    return Text(meaning=meaning, wanted="a word of A-Z a-z 0-9 and . _ : -", pattern="[A-Za-z0-9._:-]+", most=128)
+    return Text(meaning=meaning, wanted="a word of A-Z a-z 0-9 and . _ : -", pattern=NACOS_WORD, most=128)
 
 
 _CREDENTIAL: Final = Record(
@@ -100,9 +101,9 @@ _ETCD: Final = Record(
         ),
         "prefix": Text(
             meaning=f"What all keys begin with; {DEFAULT_PREFIX} unless said otherwise.",
-            wanted="up to 8 names such as /idkmesh/agents, without / at the end",
-            pattern=r"(?:/[A-Za-z0-9._-]+){1,8}",
-            most=256,
+            wanted="up to 8 names of up to 64 characters, such as /idkmesh/agents, without / at the end",
+            pattern=ETCD_PREFIX,
+            most=MAX_ETCD_PREFIX,
         ),
     },
     required=("endpoints",),
@@ -114,8 +115,8 @@ _NACOS: Final = Record(
             meaning="Where its servers answer.",
             item=Text(
                 meaning="HOST:PORT, an IPv6 address in brackets.",
-                wanted="HOST:PORT",
-                pattern=rf"(?:{HOST}|\[{V6}\]):{PORT}",
+                wanted="HOST:PORT with a port up to 64535: gRPC is 1000 above it",
+                pattern=rf"(?:{HOST}|\[{V6}\]):{NACOS_PORT}",
                 most=MAX_ENDPOINT_CHARACTERS,
             ),
             least=1,

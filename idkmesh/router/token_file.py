@@ -1,4 +1,4 @@
-"""Reads a token that stands in a file, which nobody else may read (RT-9.2)."""
+"""Reads a secret that stands in a file, which nobody else may read: a token (RT-9.2), or a password (RT-8.1)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 TOKEN_FORM: Final = re.compile(r"[A-Za-z0-9\-._~]{32,4096}")  # the unreserved characters of RFC 3986 §2.3
 MAX_BYTES: Final = 4096 + 2
 """A token, and a line end after it."""
+
+MAX_PASSWORD_BYTES: Final = 1024 + 2
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Without waiting: a FIFO would hold the start until somebody writes."""
@@ -32,7 +34,7 @@ class TokenFileError(ValueError):
 
 def read_token(path: Path | str) -> str:
     """Return the token in a file, without a line end after it. Raises :class:`TokenFileError`."""
-    text = read_secret(path, MAX_BYTES).decode("ascii", "replace").rstrip("\r\n")
+    text = _without_line_end(_read(path, MAX_BYTES).decode("ascii", "replace"))
     if not TOKEN_FORM.fullmatch(text):
         raise TokenFileError(
             "holds no token", "write 32 to 4096 characters of A-Z a-z 0-9 - . _ ~ into it, as openssl rand -hex 32 does"
@@ -40,7 +42,22 @@ def read_token(path: Path | str) -> str:
     return text
 
 
-def read_secret(path: Path | str, most: int) -> bytes:
+def read_password(path: Path | str) -> str:
+    """Return the password in a file, without a line end after it. Raises :class:`TokenFileError`."""
+    try:
+        text = _without_line_end(_read(path, MAX_PASSWORD_BYTES).decode("utf-8"))
+    except UnicodeDecodeError:  # its words show a byte of the password
+        raise TokenFileError("holds no UTF-8", "write the password into it as UTF-8") from None
+    if not text.isprintable() or not text:
+        raise TokenFileError("holds no password", "write the password into it, as one line")
+    return text
+
+
+def _without_line_end(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _read(path: Path | str, most: int) -> bytes:
     """Return up to ``most`` bytes, all of a file that nobody else may read. Raises :class:`TokenFileError`."""
     try:
         descriptor = os.open(path, _FLAGS)

@@ -25,6 +25,7 @@ from idkmesh.router.configuration import (
     FileSpec,
     NacosSpec,
     RouterConfiguration,
+    SecretReaders,
     load_configuration,
     read_configuration,
 )
@@ -57,8 +58,14 @@ def token_of(path: Path) -> str:
     return path.name.removesuffix(".again").ljust(32, "x")
 
 
+def password_of(path: Path) -> str:
+    if path.name == "bad":
+        raise TokenFileError("holds no UTF-8", "write UTF-8")
+    return f"the password in {path}"
+
+
 def loaded(text: str) -> RouterConfiguration:
-    return load_configuration(text, Path("conf/router.yaml"), token_of)
+    return load_configuration(text, Path("conf/router.yaml"), SecretReaders(token_of, password_of))
 
 
 def refused(text: str) -> tuple[tuple[Rule, int, int], str]:
@@ -124,8 +131,9 @@ def test_each_provider_is_taken() -> None:
     nacos = "provider: {nacos: {servers: ['n:8848'], namespace: dev, clusters: [a], username: u, password_file: p}}\n"
     assert loaded(HEAD + LISTEN + WHO + nacos).provider == NacosSpec(
         servers=("n:8848",), namespace="dev", group="DEFAULT_GROUP", clusters=("a",), username="u",
-        password_file=Path("conf/p"),
+        password="the password in conf/p",
     )  # fmt: skip
+    assert "the password" not in repr(loaded(HEAD + LISTEN + WHO + nacos))
     direct = loaded(HEAD + LISTEN + WHO + DIRECT % (RELEASE % "'HTTP://A:1/', 'http://a:1'"))
     assert direct.provider == DirectSpec({Target("echo", "1.0.0", "r1"): snapshot_of([endpoint_of("http://a:1")])})
     assert direct.observe is False
@@ -164,6 +172,12 @@ RULES = [
     (HEAD + LISTEN + WHO + "provider: {etcd: {endpoints: ['http://e:1'], prefix: @@/a/}}\n", Rule.FORM),
     (HEAD + LISTEN + WHO + "provider: {nacos: @@{servers: ['n:1'], username: u}}\n", Rule.MISSING_KEY),
     (HEAD + LISTEN + WHO + "provider: {nacos: @@{servers: ['n:1'], password_file: p}}\n", Rule.MISSING_KEY),
+    (HEAD + LISTEN + WHO + f"provider: {{etcd: {{endpoints: ['http://e:1'], prefix: @@/{'a' * 65}}}}}\n", Rule.FORM),
+    (HEAD + LISTEN + WHO + "provider: {nacos: {servers: [@@'n:64536']}}\n", Rule.FORM),
+    (
+        HEAD + LISTEN + WHO + "provider: {nacos: {servers: ['n:1'], username: u, password_file: @@bad}}\n",
+        Rule.TOKEN,
+    ),
     (HEAD + LISTEN + WHO + DIRECT % (RELEASE % "@@'http://1.2.3:1'"), Rule.ADDRESS),
     (HEAD + LISTEN + WHO + DIRECT % (RELEASE % "@@'http://[:::]:1'"), Rule.ADDRESS),
     (HEAD + LISTEN + WHO + DIRECT % (RELEASE % "@@'http://a:1/path'"), Rule.FORM),
@@ -190,9 +204,9 @@ def test_each_refusal_says_where_by_which_rule_and_what_to_do(text: str, rule: R
 def test_all_that_is_wrong_is_told() -> None:
     """RT-9.1: in the order of the file, so that one look mends it."""
     with pytest.raises(ConfigurationError) as told:
-        loaded("kind: x\nlisten: 1\ncredentials: [{id: a, token_file: bad}]\nprovider: {}\n")
-    rules = [finding.rule for finding in told.value.findings]
-    assert sorted(rule.value for rule in rules) == ["missing-key", "missing-key", "token", "wrong-form", "wrong-type"]
+        loaded("kind: x\nlisten: 1\ncredentials: [{id: A, token_file: bad}]\nprovider: {}\n")
+    rules = sorted(finding.rule.value for finding in told.value.findings)
+    assert rules == ["missing-key", "missing-key", "token", "wrong-form", "wrong-form", "wrong-type"]
     assert [finding.line for finding in told.value.findings] == sorted(finding.line for finding in told.value.findings)
 
 

@@ -12,7 +12,7 @@ import pytest
 from idkmesh.httpd.request import HeadLimits, Refusal
 from idkmesh.httpd.request_rules import Request, judge_head
 from idkmesh.router.credentials import FORBIDDEN, UNAUTHORIZED, Credentials, digest_of
-from idkmesh.router.token_file import TokenFileError, read_token
+from idkmesh.router.token_file import TokenFileError, read_password, read_token
 
 ONE, TWO = "1" * 32, "2" * 64
 KNOWN = Credentials({"one": digest_of(ONE), "two": digest_of(TWO)})
@@ -90,7 +90,18 @@ def test_a_token_file(tmp_path: Path, end: bytes, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"a" * 31, b"a" * 4097, b"a" * 40 + b" b", b"a" * 40 + b"\xe9", b"\n" + b"a" * 40]
+    "content",
+    [
+        b"a" * 40 + b"\n\n",
+        b"a" * 40 + b"\n\r",
+        b"a" * 4096 + b"\n\n\n",
+        b"",
+        b"a" * 31,
+        b"a" * 4097,
+        b"a" * 40 + b" b",
+        b"a" * 40 + b"\xe9",
+        b"\n" + b"a" * 40,
+    ],
 )
 def test_a_file_without_a_token(tmp_path: Path, content: bytes) -> None:
     """RT-9.2: refused, without a word of what stands in it."""
@@ -98,6 +109,29 @@ def test_a_file_without_a_token(tmp_path: Path, content: bytes) -> None:
         read_token(written(tmp_path / "t", content))
     assert "aaa" not in str(told.value)
     assert told.value.mend
+
+
+def test_a_password_file(tmp_path: Path) -> None:
+    """RT-8.1, RT-9.2: one line of UTF-8; what is refused shows nothing of it, not even a byte."""
+    for content in ("p", "pässwort mit Raum", "x" * 1024):
+        assert read_password(written(tmp_path / "p", f"{content}\n".encode())) == content
+    for raw in (b"", b"\n", b"hunt\ner2", b"hunter2\xff", b"hunt\0er2", b"hunter2" * 200):
+        with pytest.raises(TokenFileError) as told:
+            read_password(written(tmp_path / "p", raw))
+        assert not any(word in str(told.value) for word in ("hunt", "er2", "xff", "position"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes say nothing elsewhere")
+def test_a_secret_of_another_group_is_refused(tmp_path: Path) -> None:
+    """RT-9.2: 0440 is for a group of this process's own alone."""
+    file = written(tmp_path / "t", b"a" * 40, 0o440)
+    other = max([os.getegid(), *os.getgroups()]) + 1
+    try:
+        os.chown(file, -1, other)
+    except PermissionError:
+        pytest.skip("only root gives a file to another group")
+    with pytest.raises(TokenFileError, match="mode 0440"):
+        read_token(file)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes say nothing elsewhere")

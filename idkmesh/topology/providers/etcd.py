@@ -19,6 +19,7 @@ from idkmesh.topology.provider import ProviderFailureError, Usability
 from idkmesh.topology.providers.etcd_follower import MAX_PAGE_BYTES, REQUEST_SECONDS, Follower, cause_of, changes_of
 from idkmesh.topology.providers.etcd_releases import snapshot_of_keys
 from idkmesh.topology.providers.etcd_wire import range_below
+from idkmesh.topology.providers.forms import ETCD_PREFIX, MAX_ETCD_PREFIX
 from idkmesh.topology.providers.packages import need
 from idkmesh.topology.providers.ring import Ring
 from idkmesh.topology.providers.watches import Watches
@@ -36,7 +37,7 @@ CLOSE_SECONDS: Final = 5.0
 ASK_SECONDS: Final = 2.0
 """How often a boundary that nobody watches is asked (RT-5.6)."""
 
-_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9._\-]{1,64}){1,8}")
+_PREFIX: Final = re.compile(ETCD_PREFIX)
 
 
 class EtcdProvider:
@@ -59,7 +60,7 @@ class EtcdProvider:
     ) -> None:
         if not endpoints:
             raise ValueError(f"{FIELD}.endpoints: none is named; write http://HOST:2379")
-        if not _PREFIX.fullmatch(prefix):
+        if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_ETCD_PREFIX:
             raise ValueError(f"{FIELD}.prefix: must be /NAME or /NAME/NAME, up to 8 names of A-Z a-z 0-9 . _ -")
         found = dict.fromkeys(endpoint_of(url, f"{FIELD}.endpoints") for url in endpoints)
         self._members = Members(list(found), most=MAX_PAGE_BYTES)

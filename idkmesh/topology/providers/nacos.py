@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import Cause
 from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.providers.forms import NACOS_PORT, NACOS_WORD
 from idkmesh.topology.providers.nacos_service import NacosSettings
 from idkmesh.topology.providers.packages import MissingPackageError, need
 from idkmesh.topology.providers.watches import Watches
@@ -23,10 +24,8 @@ DEFAULT_GROUP: Final = "DEFAULT_GROUP"
 FIELD: Final = "provider.nacos"
 CLOSE_SECONDS: Final = 5.0
 
-_SERVER: Final = re.compile(r"(?:([A-Za-z0-9._\-]{1,253})|\[([0-9A-Fa-f:.]{2,45})\]):([0-9]{1,5})")
-_NAME: Final = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
-MOST_PORT: Final = 64_535
-"""gRPC is 1000 above it."""
+_SERVER: Final = re.compile(rf"(?:([A-Za-z0-9._\-]{{1,253}})|\[([0-9A-Fa-f:.]{{2,45}})\]):({NACOS_PORT})")
+_NAME: Final = re.compile(NACOS_WORD)
 
 
 class NacosProvider:
@@ -106,6 +105,6 @@ class NacosProvider:
 def server_of(text: str) -> tuple[str, int]:
     """Return the host and the port of ``HOST:PORT``. Raises ``ValueError`` for anything else."""
     found = _SERVER.fullmatch(text)
-    if found is None or not 1 <= int(found[3]) <= MOST_PORT:
-        raise ValueError(f"{FIELD}.servers: must be HOST:PORT, with a port from 1 to {MOST_PORT}")
+    if found is None:
+        raise ValueError(f"{FIELD}.servers: must be HOST:PORT, with a port from 1 to 64535")
     return found[1] or found[2], int(found[3])
