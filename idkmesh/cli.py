@@ -379,7 +379,7 @@ def _add_topology(commands: argparse._SubParsersAction[_Parser]) -> None:
     release = "AGENT/VERSION/RELEASE, or a release id that one observation has"
     waiting.add_argument("--release", metavar="R", required=True, help=release)
     waiting.add_argument("--state", choices=TOPOLOGY_STATES, required=True, help="the state that is waited for")
-    after = "and only with a higher revision than this one, of the same session"
+    after = "only with a higher revision than this one, of the same session; a failure, unavailable, keeps its revision"
     waiting.add_argument("--after-revision", metavar="N", type=_revision, help=after)
     text = "how long (default: %(default)g)"
     waiting.add_argument("--timeout", type=_seconds, default=WAIT_SECONDS, metavar="SECONDS", help=text)
@@ -387,7 +387,7 @@ def _add_topology(commands: argparse._SubParsersAction[_Parser]) -> None:
     for action in (showing, waiting):
         where = "an origin, or the URL of a projection with its path (default: %(default)s)"
         action.add_argument("--url", default=ROUTER_URL, help=where)
-        text = "the file of a credential's token, of mode 0600"
+        text = "the file of a credential's token, or of a tower's session token, of mode 0600"
         action.add_argument("--token-file", metavar="FILE", required=True, help=text)
 
 

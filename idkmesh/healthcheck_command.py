@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import socket
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from idkmesh import console
+from idkmesh.asked_url import asked_url
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ PATHS: Final = {"ready": "/readyz", "live": "/livez", "startup": "/startupz"}
 
 MAX_BODY_BYTES: Final = 64 * 1024
 _SHOWN_NAMES: Final = 20
-_URL: Final = re.compile(r"[!-~]+")
 _YES: Final = frozenset(("ready", "started", "live"))
 _NO: Final = frozenset(("not_ready", "starting", "not_live"))
 _LIVENESS: Final = {(200, b"ok"): (0, "ok"), (503, b"stalled"): (EXIT_FAILED, "stalled")}
@@ -46,7 +44,7 @@ class Target:
 
     tls: bool
     host: str
-    port: int | None
+    port: int
     path: str
 
 
@@ -73,20 +71,15 @@ def healthcheck(url: str, asked: str | None, timeout: float) -> int:
 def parse_target(url: str, asked: str | None) -> Target:
     """Return what a URL means: an origin gets the path of ``asked``. Raises :class:`CommandError` with exit code 2."""
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:  # a port that is none, brackets that do not close
-        parts, host, port = urlsplit(""), None, None
-    if not _URL.fullmatch(url) or parts.scheme not in {"http", "https"} or not host or port == 0:
-        raise CommandError("the URL is refused: write http://HOST:PORT, or https, with or without a path", EXIT_USAGE)
-    if "@" in parts.netloc:
-        raise CommandError("the URL is refused: it has credentials, and a probe path needs none", EXIT_USAGE)
+        parts = asked_url(url)
+    except ValueError as error:
+        raise CommandError(f"the URL is refused: {error}", EXIT_USAGE) from None
     path = parts.path
     if path in {"", "/"}:
         path = PATHS[asked or "ready"]
     elif asked is not None:
         raise CommandError(f"--{asked} is refused: the URL names a path already, leave one of them out", EXIT_USAGE)
-    return Target(parts.scheme == "https", host, port, path + (f"?{parts.query}" if parts.query else ""))
+    return Target(parts.tls, parts.host, parts.port, path + (f"?{parts.query}" if parts.query else ""))
 
 
 def ask(target: Target, timeout: float) -> Told:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import re
 import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from idkmesh import console
+from idkmesh.asked_url import asked_url
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.router.token_file import TokenFileError, read_token
 from idkmesh.topology.model import target_of
@@ -35,7 +34,6 @@ ANSWER_SECONDS: Final = 5.0
 MAX_DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 """65,536 observations with the longest names take less than half of it."""
 
-_URL: Final = re.compile(r"[!-~]+")
 _COLUMNS: Final = ("RELEASE", "STATE", "REVISION", "OBSERVED")
 _OK: Final = http.HTTPStatus.OK
 _FINAL: Final = {
@@ -60,7 +58,7 @@ class Source:
 
     tls: bool
     host: str
-    port: int | None
+    port: int
     path: str
     token: str
 
@@ -151,17 +149,16 @@ def _told(waiting: Waiting, verdict: Verdict, fault: UntoldError | None, timeout
 def source_of(url: str, token_file: str) -> Source:
     """Return what a URL and a file mean: an origin gets the path of the projection. Raises :class:`CommandError`."""
     try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:  # a port that is none, brackets that do not close
-        parts, host, port = urlsplit(""), None, None
-    if not _URL.fullmatch(url) or parts.scheme not in {"http", "https"} or not host or port == 0 or "@" in parts.netloc:
-        raise CommandError("the URL is refused: write http://HOST:PORT, or https, with or without a path", EXIT_USAGE)
+        asked = asked_url(url)
+    except ValueError as error:
+        raise CommandError(f"the URL is refused: {error}", EXIT_USAGE) from None
+    if asked.query:
+        raise CommandError("the URL is refused: a projection takes no query, leave it out", EXIT_USAGE)
     try:
         token = read_token(token_file)
     except TokenFileError as error:
         raise CommandError(f"the token file {token_file} {error}", EXIT_USAGE) from None
-    return Source(parts.scheme == "https", host, port, PATH if parts.path in {"", "/"} else parts.path, token)
+    return Source(asked.tls, asked.host, asked.port, PATH if asked.path in {"", "/"} else asked.path, token)
 
 
 def look(source: Source, seconds: float) -> dict[str, Any]:

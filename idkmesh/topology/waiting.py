@@ -75,7 +75,8 @@ def after_look(waiting: Waiting, rows: Sequence[Row]) -> tuple[Waiting, Verdict]
     now = replace(waiting, seen=seen)
     if seen.revision < floor or revived:
         return now, Verdict.RENEWED
-    passed = waiting.after is None or seen.revision > waiting.after
+    least = (waiting.after or 0) + (waiting.state != State.UNAVAILABLE.value)  # a failure keeps the revision (RT-2.5)
+    passed = waiting.after is None or seen.revision >= least
     return now, Verdict.YES if passed and seen.state == waiting.state else Verdict.WAIT
 
 

@@ -108,11 +108,11 @@ def test_a_long_list_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("url", "asked", "target"),
     [
-        ("http://h", None, Target(tls=False, host="h", port=None, path="/readyz")),
-        ("http://h/", "live", Target(tls=False, host="h", port=None, path="/livez")),
+        ("http://h", None, Target(tls=False, host="h", port=80, path="/readyz")),
+        ("http://h/", "live", Target(tls=False, host="h", port=80, path="/livez")),
         ("https://h:8", "startup", Target(tls=True, host="h", port=8, path="/startupz")),
         ("http://[::1]:80/app/readyz?x=1#y", None, Target(tls=False, host="::1", port=80, path="/app/readyz?x=1")),
-        ("HTTP://H?q", "ready", Target(tls=False, host="h", port=None, path="/readyz?q")),
+        ("HTTP://H?q", "ready", Target(tls=False, host="h", port=80, path="/readyz?q")),
     ],
 )
 def test_what_a_url_means(url: str, asked: str | None, target: Target) -> None:
@@ -131,6 +131,12 @@ def test_what_a_url_means(url: str, asked: str | None, target: Target) -> None:
         "http://h:99999",
         "http://h:0",
         "http://[::1",
+        "http://[::1:8000]:x",
+        "http://[::1:2:3:4:5:6:7:8000]",
+        "http://[127.0.0.1]",
+        "http://[h]:80",
+        "http://a:80:80",
+        "http://h!:80",
         "http://u:p@h",
         "http://h/ a",
         "http://h/\r\nHost: x",

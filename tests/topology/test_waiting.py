@@ -64,6 +64,13 @@ def test_courses(after: int | None, looks: list[tuple[str, int] | None], verdict
     assert course(Waiting(RELEASE, "empty", after), *looks) == verdicts
 
 
+def test_a_failure_keeps_the_revision() -> None:
+    """RT-12.4, RT-2.5: `unavailable` at the revision that is to be passed is what came after it."""
+    waiting = Waiting(RELEASE, "unavailable", 3)
+    assert course(waiting, ("populated", 3), ("unavailable", 3)) == [WAIT, YES]
+    assert course(waiting, ("unavailable", 2)) == [RENEWED]
+
+
 def test_a_release_id_alone() -> None:
     """RT-12.4: taken where one observation has it; from then on it is that one, whatever namesakes come."""
     waiting = Waiting("r1", "empty")
