@@ -26,6 +26,7 @@ ROWS: Final = (
     ("tests/topology/test_file.py",),
     ("tests/topology/test_nacos.py",),
     ("tests/health/test_fault_table.py",),
+    ("tests/functional/test_router_secrets.py",),
     ("tests/functional/test_router.py",),
     ("tests/functional/test_streams.py",),
     ("tests/functional/test_node.py",),

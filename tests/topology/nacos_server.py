@@ -76,6 +76,9 @@ class NacosServer(RequestServicer, BiRequestStreamServicer):  # type: ignore[mis
         self.asked: list[str] = []
         self.refuses: dict[str, int] = {}
         """Error codes by the name of a service."""
+        self.says = "refused"
+        """The text of its errors."""
+        self.password = "right"
         self.holds = threading.Event()
         """Answers to subscriptions wait for this."""
         self.holds.set()
@@ -113,14 +116,14 @@ class NacosServer(RequestServicer, BiRequestStreamServicer):  # type: ignore[mis
         self.end_streams()
         self.forget()
         self.holds.set()
-        self.negotiates, self.token = True, ""
+        self.negotiates, self.token, self.says, self.password = True, "", "refused", "right"
         for kept in (self.services, self.refuses, self.acknowledged, self.asked, self.logins):
             kept.clear()
         if self._server is None:
             self.start()
 
     def be(self, **what: Any) -> None:
-        """Be another one from now on: ``negotiates``, ``token``, ``refuses``."""
+        """Be another one from now on: ``negotiates``, ``token``, ``refuses``, ``says``, ``password``."""
         self.__dict__.update(what)
 
     def hold(self, *, on: bool) -> None:
@@ -161,7 +164,7 @@ class NacosServer(RequestServicer, BiRequestStreamServicer):  # type: ignore[mis
 
     def reset(self) -> None:
         """Ask each connection to go to another server."""
-        self.send(ConnectResetRequest(serverIp="", serverPort="", requestId="reset"))
+        self.send(ConnectResetRequest(serverIp=self.says, serverPort=self.says, requestId="reset"))
 
     def forget(self) -> None:
         """Know no connection any more, without a word."""
@@ -198,14 +201,14 @@ class NacosServer(RequestServicer, BiRequestStreamServicer):  # type: ignore[mis
         with self._lock:
             known = self._subscribed.get(context.peer())
         if known is None:
-            return payload(ErrorResponse(resultCode=500, errorCode=301, message="unregistered"))
+            return payload(ErrorResponse(resultCode=500, errorCode=301, message=self.says))
         if kind == "HealthCheckRequest":
             return payload(HealthCheckResponse())
         if self.token and request.metadata.headers.get("accessToken") != self.token:
-            return payload(ErrorResponse(resultCode=500, errorCode=403, message="no right"))
+            return payload(ErrorResponse(resultCode=500, errorCode=403, message=self.says))
         code = self.refuses.get(said["serviceName"])
         if code is not None:
-            return payload(ErrorResponse(resultCode=500, errorCode=code, message="refused"))
+            return payload(ErrorResponse(resultCode=500, errorCode=code, message=self.says))
         return self._naming(kind, said, known)
 
     def _naming(self, kind: str, said: dict[str, Any], known: set[Key]) -> Payload:
@@ -253,8 +256,12 @@ def _serve_web(server: NacosServer) -> None:
         def do_POST(self) -> None:
             given = parse_qs(urlsplit(self.path).query)
             server.logins.append(given)
-            right = given.get("password") == ["right"]
-            body = json.dumps({"accessToken": server.token, "tokenTtl": 18_000}).encode() if right else b"no"
+            right = given.get("password") == [server.password]
+            body = (
+                json.dumps({"accessToken": server.token, "tokenTtl": 18_000}).encode()
+                if right
+                else server.says.encode()
+            )
             self.send_response(200 if right else 403)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
