@@ -310,7 +310,8 @@ class ControlTowerServer(BoundedHTTPServer):
         if self._router is not None:
             from idkmesh.router.metrics import exposition as routed  # noqa: PLC0415  as above
 
-            text += routed(self._router)
+            beside = self._router_server
+            text += routed(self._router, None if beside is None else beside.usage())
         return text
 
 
@@ -351,9 +352,11 @@ def _serve_router(server: ControlTowerServer) -> None:
     """Have the router answer on its own address, if there is one. Raises :class:`~idkmesh.console.CommandError`."""
     if server.router is None:
         return
-    from idkmesh.router_command import announce, listening  # noqa: PLC0415  most towers have none
+    from idkmesh.router_command import announce, listening, tell_events  # noqa: PLC0415  most towers have none
 
     beside = listening(server.router, health=server.health, events=server.events.snapshot, limits=server.limits)
+    server.expect_listener("router", beside)
+    tell_events(beside, server.events.emit)
     server.route_on(beside)
     announce(beside, server.router.configuration)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from idkmesh.events.recorder import EventRecorder
+    from idkmesh.events.envelope import Event
     from idkmesh.events.retention import Retention
     from idkmesh.events.state import RecorderState
     from idkmesh.httpd.signals import ShutdownSignals
@@ -93,7 +93,7 @@ def route(configuration: RouterConfiguration, settings: Settings, signals: Shutd
         stack.callback(health.stop, STOP_SECONDS)
         server = listening(service, health=health, events=recorder.snapshot, limits=settings.limits)
         stack.callback(server.server_close)
-        _tell_events(server, recorder)
+        tell_events(server, recorder.emit)
         health.start()
         service.start()
         stack.enter_context(probes_served(settings.probe_address, server.probes, server.limits, IDENTITY))
@@ -143,12 +143,12 @@ def listening(
     )
 
 
-def _tell_events(server: RouterServer, recorder: EventRecorder) -> None:
-    """Make events of what happens to the server, as the control tower does (EV-1.6)."""
+def tell_events(server: RouterServer, emit: Callable[[Event], None]) -> None:
+    """Make events of what happens to the server (RT-10.7), before it serves; ``emit`` must not wait."""
 
     def happened(what: str, facts: Mapping[str, Any]) -> None:
         subject = facts.get("limit") if what.startswith("overload.") else None
-        recorder.emit(event_of(Change(f"idkmesh.{what}", subject, facts), SOURCE))
+        emit(event_of(Change(f"idkmesh.{what}", subject, facts), SOURCE))
 
     server.tell(happened)
     started = {"address": server.server_name, "port": server.server_port, "version": __version__}

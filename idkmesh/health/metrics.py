@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 """Of what :func:`exposition` returns."""
 
+USAGE: Final = "In use now, or counted since the start"
+
 UP: Final = {Verdict.OK: 1.0, Verdict.FAILING: 0.0, Verdict.UNKNOWN: float("nan")}
 """Unknown is no number: an average or an alert on 0 must not take it for an outage, nor for health."""
 
@@ -63,8 +65,8 @@ class _Collector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from _dependencies(self._reading)
         yield from _service(self._reading)
-        yield from _figures("idkmesh_limit_", "Limit in force", self._reading.limits)
-        yield from _figures("idkmesh_usage_", "In use now, or counted since the start", self._reading.usage)
+        yield from figures("idkmesh_limit_", "Limit in force", self._reading.limits)
+        yield from figures("idkmesh_usage_", USAGE, self._reading.usage)
 
     def describe(self) -> list[Metric]:
         return []  # the registry is new each time: there are no duplicates to look for
@@ -137,8 +139,9 @@ def _service(reading: Reading) -> Iterator[Metric]:
     yield silence
 
 
-def _figures(prefix: str, meaning: str, figures: Mapping[str, object]) -> Iterator[Metric]:
-    for name, value in figures.items():
+def figures(prefix: str, meaning: str, values: Mapping[str, object]) -> Iterator[Metric]:
+    """Return a family for each number in a document: a counter where its name says so, else a gauge."""
+    for name, value in values.items():
         if isinstance(value, int | float):
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield family(prefix + name, f"{meaning}: {name}.", value=value)

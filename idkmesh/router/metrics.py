@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from idkmesh.health.metrics import USAGE, figures
+from idkmesh.service_runtime import usage_document
 from idkmesh.topology.metrics import TopologyCollector
 from idkmesh.topology.selector import WatchSelector
 
@@ -17,20 +19,22 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from idkmesh.router.service import RouterService
+    from idkmesh.service_runtime import ServiceUsage
 
 
-def exposition(service: RouterService) -> bytes:
-    """Return the text of format 0.0.4, in UTF-8."""
+def exposition(service: RouterService, usage: ServiceUsage | None) -> bytes:
+    """Return the text of format 0.0.4, in UTF-8. ``usage`` is of the server, None where there is none yet."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(service))
+    registry.register(_Collector(service, usage))
     if isinstance(service.selector, WatchSelector):
         registry.register(TopologyCollector(service.selector.statuses(), service.selector.tallies()))
     return generate_latest(registry)
 
 
 class _Collector(Collector):
-    def __init__(self, service: RouterService) -> None:
+    def __init__(self, service: RouterService, usage: ServiceUsage | None) -> None:
         self._service = service
+        self._usage = usage
 
     def collect(self) -> Iterator[Metric]:
         """Return the families."""
@@ -49,6 +53,8 @@ class _Collector(Collector):
             "Whether the provider's boundary is usable (RT-5.6).",
             value=self._service.usable().usable,
         )
+        if self._usage is not None:
+            yield from figures("idkmesh_router_usage_", USAGE, usage_document(self._usage))
 
     def describe(self) -> list[Metric]:
         """Return nothing: the registry is new each time, there are no duplicates to look for."""

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from idkmesh.httpd.request import Request
     from idkmesh.httpd.routes import Probe
     from idkmesh.router.service import RouterService
+    from idkmesh.service_runtime import ServiceUsage
 
 INVOCATIONS_PATH: Final = "/agent/v1/invocations"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def router_table(service: RouterService, probes: tuple[Probe, ...]) -> RouteTable:
-    """Return the table of one router."""
+def router_table(service: RouterService, usage: Callable[[], ServiceUsage], probes: tuple[Probe, ...]) -> RouteTable:
+    """Return the table of one router. ``usage`` tells what of its server is in use."""
     projection = service.projection
-    routes = [_invocations(service), _metrics(service)]
+    routes = [_invocations(service), _metrics(service, usage)]
     if projection is not None:
         routes.append(projection_route(PATH, projection))
     return RouteTable(routes, probes)
@@ -73,11 +74,11 @@ def _invocations(service: RouterService) -> Route:
     )
 
 
-def _metrics(service: RouterService) -> Route:
+def _metrics(service: RouterService, usage: Callable[[], ServiceUsage]) -> Route:
     def endpoint(_request: Request, _body: bytes) -> Response:
         from idkmesh.router.metrics import exposition  # noqa: PLC0415  80 ms, for which no start waits
 
-        return Response(200, (), exposition(service), METRICS_TYPE)
+        return Response(200, (), exposition(service, usage()), METRICS_TYPE)
 
     return Route(
         method="GET",

@@ -91,7 +91,7 @@ class RouterServer(BoundedHTTPServer):
             events=self._events,
             retry_after=self.limits.retry_after,
         )
-        table = router_table(self._service, probe_rows(self.probes))
+        table = router_table(self._service, self.usage, probe_rows(self.probes))
         self._core.probe_statuses = {probe.path: 200 for probe in table.probes}
         return RouteApplication(table, self._service.credentials)
 

@@ -22,6 +22,7 @@ from idkmesh.adapter.node_get import EXIT_NO
 from idkmesh.adapter.observation import Failure, Observation, parse_observation
 from idkmesh.control_tower.listeners import TABLES
 from tests.events.support import event, opened
+from tests.functional.router_support import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -131,6 +132,17 @@ def test_its_listeners(tmp_path: Path, host: str) -> None:
         ]
         assert found[0].address == json.loads(tower.client_file.read_bytes())["address"]
         assert len({each.address for each in found}) == 2
+
+
+def test_the_listener_of_its_router(tmp_path: Path) -> None:
+    """RA-5.4, RT-12.1: a router beside a tower listens at an address of its own, which is in the inventory."""
+    site = Site(tmp_path)
+    with node(tmp_path, f"--router={site.config}", "--probe-listen=127.0.0.1:0") as tower:
+        found = tower.seen().listeners
+        assert [(each.name, each.owner_pid, each.live) for each in found] == [
+            (name, tower.process.pid, True) for name in ("api", "probes", "router")
+        ]
+        assert len({each.address for each in found}) == 3
 
 
 def test_the_client_file_of_a_tower(tmp_path: Path) -> None:

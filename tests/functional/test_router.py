@@ -60,6 +60,11 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Routing]:
         assert service.end() == 0
 
 
+def tower_port(service: Routing) -> int:
+    """Return the port of the tower that a router is in."""
+    return int(next(line for line in service.announced if "control-tower" in line).rpartition(":")[2])
+
+
 def ledger(service: Routing) -> list[dict[str, Any]]:
     return [event["data"] for event in service.told("agent.invoked")]
 
@@ -297,6 +302,7 @@ def test_too_many_observations(tmp_path: Path) -> None:
         assert 'idkmesh_router_invocations_total{outcome="answered"} 0.0' in text
         assert 'idkmesh_topology_observations{state="missing"} 2.0' in text
         assert "idkmesh_router_provider_usable 1.0" in text
+        assert "idkmesh_router_usage_overloaded_total 0.0" in text
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -400,22 +406,36 @@ def cut_off(service: Routing) -> None:
         service.invoke(1)
 
 
-def test_its_own_events(site: Site) -> None:
-    """RT-10.7: start, overload and drain of a router without a tower, with its source."""
+@pytest.mark.parametrize("tower", [False, True], ids=["alone", "tower"])
+def test_its_own_events(site: Site, tower: bool) -> None:
+    """RT-10.7, RT-10.6: start, overload and drain of the router's own server, with its source, in a tower too."""
     with answering(hold) as one:
-        with routing(site, "--max-concurrent-requests=1", "--drain-timeout=0.2") as service:
+        with routing(site, "--max-concurrent-requests=1", "--drain-timeout=0.2", tower=tower) as service:
             site.declare({RELEASE: [one.url]})
             asking = threading.Thread(target=cut_off, args=(service,))
             asking.start()
             until(lambda: one.requests, "the agent is asked")
             assert service.invoke(2).code == "overloaded"
+            if tower:
+                metrics = ask(tower_port(service), "GET", "/metrics", token=SESSION).body.decode()
+                assert "idkmesh_router_usage_overloaded_total 1.0" in metrics
+                assert "\nidkmesh_usage_overloaded_total 0.0" in metrics
             assert service.end() == 0
             asking.join(PATIENCE)
         events = service.events()
-        assert {event["source"] for event in events} == {"/router"}
-        types = [event["type"].removeprefix("idkmesh.") for event in events]
-        assert types[0] == "server.started"
-        assert {"overload.began", "drain.started", "drain.ended"} <= set(types)
+        assert {event["source"] for event in events} == ({"/router", "/control-tower"} if tower else {"/router"})
+        own = [event for event in events if event["source"] == "/router"]
+        servers = [event for event in own if event["type"].startswith(("idkmesh.server", "idkmesh.drain"))]
+        assert [event["type"].removeprefix("idkmesh.") for event in servers] == [
+            "server.started", "drain.started", "drain.ended",
+        ]  # fmt: skip
+        assert servers[0]["data"]["port"] == service.port
+        crossings = [event for event in own if event["type"] == "idkmesh.overload.began"]
+        assert [event["subject"] for event in crossings] == ["max_concurrent_requests"]
+        if tower:
+            assert {event["type"] for event in events if event["source"] == "/router"} == {
+                "idkmesh.server.started", "idkmesh.overload.began", "idkmesh.drain.started", "idkmesh.drain.ended",
+            }  # fmt: skip
 
 
 # --- beside a tower --------------------------------------------------------------------------------------------------
@@ -425,7 +445,7 @@ def test_a_tower_routes_besides(site: Site) -> None:
     """RT-12.1, RT-10.6: its own address and probes; the projection behind the session token; one store, one end."""
     with agent() as echo, routing(site, tower=True) as service:
         site.declare({RELEASE: [echo.url]})
-        tower = int(next(line for line in service.announced if "control-tower" in line).rpartition(":")[2])
+        tower = tower_port(service)
         assert service.invoke({"a": 1}).json() == {"echo": {"a": 1}}
         document = ask(tower, "GET", "/api/v1/topology", token=SESSION)
         assert document.body == service.ask("GET", PATH).body
@@ -447,7 +467,7 @@ def test_a_tower_routes_besides(site: Site) -> None:
         assert service.ask("GET", "/readyz", token=None).json()["service"] == "idkmesh-router"
         assert service.end() == 0
     assert [row["outcome"] for row in ledger(service)] == ["answered"]
-    assert {event["source"] for event in service.events()} == {"/control-tower"}
+    assert {event["source"] for event in service.told("topology.opened")} == {"/control-tower"}
 
 
 def test_a_tower_without_a_router_has_no_topology(tmp_path: Path) -> None:
@@ -456,7 +476,7 @@ def test_a_tower_without_a_router_has_no_topology(tmp_path: Path) -> None:
         site = Site(tmp_path, "file: {path: releases.json}, observe: false")
         site.declare({RELEASE: [one.url]})
         with routing(site, tower=True) as service:
-            tower = int(next(line for line in service.announced if "control-tower" in line).rpartition(":")[2])
+            tower = tower_port(service)
             answer = ask(tower, "GET", "/api/v1/topology", token=SESSION)
             assert (answer.status, answer.code) == (404, "not_found")
             assert service.invoke(1).status == 200
