@@ -13,13 +13,13 @@ from idkmesh.health.history import BUCKETS
 from idkmesh.health.liveness import Liveness
 from idkmesh.health.model import Verdict
 from idkmesh.health.state import age_at, verdict_at
+from idkmesh.histogram import summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from prometheus_client import Metric
 
-    from idkmesh.health.history import History
     from idkmesh.health.snapshot import HealthSnapshot
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -90,20 +90,10 @@ def _dependencies(reading: Reading) -> Iterator[Metric]:
         result_age = age_at(record.state, now)
         if result_age is not None:
             age.add_metric((name,), result_age)
-        seconds.add_metric((name,), _buckets(record.history), record.history.seconds)
+        seconds.add_metric((name,), summed(BUCKETS, record.history.buckets), record.history.seconds)
         for outcome, count in record.history.outcome_counts().items():
             outcomes.add_metric((name, outcome), count)
     yield from (up, age, seconds, outcomes)
-
-
-def _buckets(history: History) -> list[tuple[str, float]]:
-    """Return the histogram's buckets as the format wants them: each with all below it."""
-    total = 0
-    summed: list[tuple[str, float]] = []
-    for bound, count in zip((*map(str, BUCKETS), "+Inf"), history.buckets, strict=True):
-        total += count
-        summed.append((bound, total))
-    return summed
 
 
 def _service(reading: Reading) -> Iterator[Metric]:

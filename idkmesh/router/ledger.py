@@ -11,11 +11,11 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.health.changes import Change
+from idkmesh.histogram import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ class Ledger:
         self._line = line
         self._lock = threading.Lock()
         self._open: set[Entry] = set()
-        self._outcomes: Counter[Outcome] = Counter()
+        self._timings = dict.fromkeys(Outcome, Timing())
         self._missing = 0
         self._failing = False
 
@@ -86,34 +86,36 @@ class Ledger:
 
     def close(self, entry: Entry, outcome: Outcome, status: int | None, reason: str | None = None) -> None:
         """Write what came of it. ``status`` is that of the answer, ``reason`` the word of a transport that failed."""
-        if self._closed(entry, outcome):
-            self._keep(_change(entry, outcome, status, reason, self._clock.monotonic()))
+        now = self._clock.monotonic()
+        if self._closed(entry, outcome, now):
+            self._keep(_change(entry, outcome, status, reason, now))
 
     def abandon_all(self) -> None:
         """Write that what goes on is abandoned. For the end."""
         with self._lock:
             left = list(self._open)
+        now = self._clock.monotonic()
         for entry in left:
-            if self._closed(entry, Outcome.ABANDONED):
-                self._tell(_change(entry, Outcome.ABANDONED, None, None, self._clock.monotonic()))
+            if self._closed(entry, Outcome.ABANDONED, now):
+                self._tell(_change(entry, Outcome.ABANDONED, None, None, now))
 
-    def outcomes(self) -> dict[Outcome, int]:
-        """Return how many had which outcome, 0 included."""
+    def timings(self) -> dict[Outcome, Timing]:
+        """Return how many had which outcome, none included, and how long they took."""
         with self._lock:
-            return {outcome: self._outcomes[outcome] for outcome in Outcome}
+            return dict(self._timings)
 
     @property
     def missing(self) -> int:
         """How many are not known to be kept."""
         return self._missing
 
-    def _closed(self, entry: Entry, outcome: Outcome) -> bool:
+    def _closed(self, entry: Entry, outcome: Outcome, now: float) -> bool:
         """Count an entry and take it out; say whether it was still there."""
         with self._lock:
             if entry not in self._open:
                 return False
             self._open.remove(entry)
-            self._outcomes[outcome] += 1
+            self._timings[outcome] = self._timings[outcome].with_one(now - entry.began)
             return True
 
     def _keep(self, change: Change) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from idkmesh.health.metrics import USAGE, figures
+from idkmesh.histogram import BUCKETS, summed
 from idkmesh.service_runtime import usage_document
 from idkmesh.topology.metrics import TopologyCollector
 from idkmesh.topology.selector import WatchSelector
@@ -42,9 +43,15 @@ class _Collector(Collector):
         invocations = CounterMetricFamily(
             "idkmesh_router_invocations", "Invocations by outcome (RT-10.1).", labels=("outcome",)
         )
-        for outcome, count in ledger.outcomes().items():
-            invocations.add_metric((outcome.value,), count)
-        yield invocations
+        seconds = HistogramMetricFamily(
+            "idkmesh_router_invocation_seconds",
+            "From what was asked to what came of it (RT-10.6).",
+            labels=("outcome",),
+        )
+        for outcome, timing in ledger.timings().items():
+            invocations.add_metric((outcome.value,), timing.count)
+            seconds.add_metric((outcome.value,), summed(BUCKETS, timing.buckets), timing.seconds)
+        yield from (invocations, seconds)
         yield CounterMetricFamily(
             "idkmesh_router_invocations_missing", "Invocations not known to be in the ledger.", value=ledger.missing
         )

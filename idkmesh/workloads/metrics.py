@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from idkmesh.histogram import BUCKETS, summed
 from idkmesh.workloads.snapshot import Role
-from idkmesh.workloads.tallies import BUCKETS
 from idkmesh.workloads.tracker import Health, health_at
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from idkmesh.workloads.snapshot import Snapshot
-    from idkmesh.workloads.tallies import Timing
 
 HEALTHY: Final = {Health.HEALTHY: 1.0, Health.UNHEALTHY: 0.0, Health.UNKNOWN: float("nan")}
 """Unknown is no number: an alert on 0 must not take it for an outage, nor an average for health."""
@@ -54,7 +53,7 @@ class WorkloadCollector(Collector):
         yield GaugeMetricFamily("idkmesh_lease_held", "1 while this supervisor holds the lease (AR-6.4).", value=held)
         passes = HistogramMetricFamily("idkmesh_pass_seconds", "How long passes took.", labels=())
         timing = self._snapshot.tallies.passes
-        passes.add_metric((), _buckets(timing), timing.seconds)
+        passes.add_metric((), summed(BUCKETS, timing.buckets), timing.seconds)
         yield passes
 
     def describe(self) -> list[Metric]:
@@ -90,15 +89,5 @@ def _checks(snapshot: Snapshot) -> Iterator[Metric]:
         "idkmesh_check_seconds", "How long checks took that said something.", labels=("module", "check")
     )
     for name, timing in tallies.checks.items():
-        seconds.add_metric(name, _buckets(timing), timing.seconds)
+        seconds.add_metric(name, summed(BUCKETS, timing.buckets), timing.seconds)
     yield from (outcomes, seconds)
-
-
-def _buckets(timing: Timing) -> list[tuple[str, float]]:
-    """Return the histogram's buckets as the format wants them: each with all below it."""
-    total = 0
-    summed: list[tuple[str, float]] = []
-    for bound, count in zip((*map(str, BUCKETS), "+Inf"), timing.buckets, strict=True):
-        total += count
-        summed.append((bound, total))
-    return summed

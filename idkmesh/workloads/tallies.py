@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from idkmesh.histogram import Timing
 from idkmesh.workloads.model import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from idkmesh.workloads.survey import Observation
-
-BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0)
-"""Upper bounds of the histograms, in seconds; one more bucket has no bound. 15 s is the longest time limit."""
 
 
 class CheckName(NamedTuple):
@@ -26,26 +23,12 @@ class CheckName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """A histogram. ``buckets`` are counts for each of :data:`BUCKETS` and beyond, not summed up."""
-
-    buckets: tuple[int, ...] = (0,) * (len(BUCKETS) + 1)
-    seconds: float = 0.0
-
-    def with_one(self, seconds: float) -> Timing:
-        """Return it with one duration more."""
-        place = bisect_left(BUCKETS, seconds)
-        counts = (count + (number == place) for number, count in enumerate(self.buckets))
-        return Timing(tuple(counts), self.seconds + seconds)
-
-
-@dataclass(frozen=True, slots=True)
 class Tallies:
     """Checks by what came of them, how long those took that said something, and how long passes took."""
 
     outcomes: Mapping[tuple[CheckName, Word], int] = field(default_factory=lambda: MappingProxyType({}))
     checks: Mapping[CheckName, Timing] = field(default_factory=lambda: MappingProxyType({}))
-    passes: Timing = Timing()
+    passes: Timing = field(default_factory=Timing)
 
     def with_observations(self, observations: Iterable[Observation]) -> Tallies:
         """Return them with the checks of one pass more."""

@@ -126,6 +126,14 @@ class Routing(Supervising):
         body = {"agentId": agent, "agentCardVersion": version, "releaseId": name, "input": value}
         return self.ask("POST", INVOCATIONS, json.dumps(body).encode(), **options)
 
+    def tower_port(self) -> int:
+        """Return the port of the tower that it is in, which says so after its router."""
+        line = re.compile(r"idkmesh control-tower \S+ listens on http://\S+:(\d+)\n")
+        until(lambda: line.search("".join(self.announced)), self.announced)
+        found = line.search("".join(self.announced))
+        assert found is not None
+        return int(found[1])
+
     def status(self) -> dict[str, Any]:
         answer = self.ask("GET", PATH)
         assert answer.status == 200, answer

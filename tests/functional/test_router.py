@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from idkmesh.control_tower import assets
 from idkmesh.topology.projection import PATH
@@ -58,11 +59,6 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Routing]:
     with routing(Site(tmp_path_factory.mktemp("router"))) as service:
         yield service
         assert service.end() == 0
-
-
-def tower_port(service: Routing) -> int:
-    """Return the port of the tower that a router is in."""
-    return int(next(line for line in service.announced if "control-tower" in line).rpartition(":")[2])
 
 
 def ledger(service: Routing) -> list[dict[str, Any]]:
@@ -285,7 +281,7 @@ def test_without_continuous_observation_there_is_no_projection(tmp_path: Path, p
 
 
 def test_too_many_observations(tmp_path: Path) -> None:
-    """RT-3.2, RT-9.8, RT-10.1: refused as such, with Retry-After; those that are observed go on."""
+    """RT-3.2, RT-9.8, RT-10.1, RT-10.6: refused as such, with Retry-After; those that are observed go on."""
     site = Site(tmp_path, more="max_observations: 2\n")
     with routing(site) as service:
         for name in ("a", "b"):
@@ -303,6 +299,14 @@ def test_too_many_observations(tmp_path: Path) -> None:
         assert 'idkmesh_topology_observations{state="missing"} 2.0' in text
         assert "idkmesh_router_provider_usable 1.0" in text
         assert "idkmesh_router_usage_overloaded_total 0.0" in text
+        families = {family.name: family for family in text_string_to_metric_families(text)}
+        samples = families["idkmesh_router_invocation_seconds"].samples
+        counts = {each.labels["outcome"]: each.value for each in samples if each.name.endswith("_count")}
+        assert counts == {
+            "answered": 0, "AGENT_UNAVAILABLE": 3, "AGENT_TRANSPORT_FAILED": 0, "too_many_observations": 1,
+            "abandoned": 0, "fault": 0,
+        }  # fmt: skip
+        assert {name for each in samples for name in each.labels} == {"outcome", "le"}
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -417,7 +421,7 @@ def test_its_own_events(site: Site, tower: bool) -> None:
             until(lambda: one.requests, "the agent is asked")
             assert service.invoke(2).code == "overloaded"
             if tower:
-                metrics = ask(tower_port(service), "GET", "/metrics", token=SESSION).body.decode()
+                metrics = ask(service.tower_port(), "GET", "/metrics", token=SESSION).body.decode()
                 assert "idkmesh_router_usage_overloaded_total 1.0" in metrics
                 assert "\nidkmesh_usage_overloaded_total 0.0" in metrics
             assert service.end() == 0
@@ -445,7 +449,7 @@ def test_a_tower_routes_besides(site: Site) -> None:
     """RT-12.1, RT-10.6: its own address and probes; the projection behind the session token; one store, one end."""
     with agent() as echo, routing(site, tower=True) as service:
         site.declare({RELEASE: [echo.url]})
-        tower = tower_port(service)
+        tower = service.tower_port()
         assert service.invoke({"a": 1}).json() == {"echo": {"a": 1}}
         document = ask(tower, "GET", "/api/v1/topology", token=SESSION)
         assert document.body == service.ask("GET", PATH).body
@@ -476,7 +480,7 @@ def test_a_tower_without_a_router_has_no_topology(tmp_path: Path) -> None:
         site = Site(tmp_path, "file: {path: releases.json}, observe: false")
         site.declare({RELEASE: [one.url]})
         with routing(site, tower=True) as service:
-            tower = tower_port(service)
+            tower = service.tower_port()
             answer = ask(tower, "GET", "/api/v1/topology", token=SESSION)
             assert (answer.status, answer.code) == (404, "not_found")
             assert service.invoke(1).status == 200

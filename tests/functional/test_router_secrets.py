@@ -75,8 +75,7 @@ class Ears:
         self.said: list[bytes] = []
         self.tower = 0
         if tower:
-            line = next(line for line in service.announced if "control-tower" in line)
-            self.tower = int(line.rpartition(":")[2])
+            self.tower = service.tower_port()
             paths = ask(self.tower, "GET", "/api/v1/openapi.json", token=SESSION).json()["paths"]
             self.paths = [path for path in paths if "{" not in path and not path.endswith("/stream")]
 

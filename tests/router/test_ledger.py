@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.histogram import Timing
 from idkmesh.router.ledger import INVOKED, Ledger, Outcome
 from idkmesh.topology.model import State, Target
 
@@ -83,9 +84,27 @@ def test_an_entry_is_closed_once() -> None:
         for change in (*world.changes, *world.told)
     ]
     assert told == [("a", "answered", 200), ("b", "abandoned", None)]
-    assert world.ledger.outcomes() == {
+    assert {outcome: timing.count for outcome, timing in world.ledger.timings().items()} == {
         outcome: int(outcome in {Outcome.ANSWERED, Outcome.ABANDONED}) for outcome in Outcome
     }
+
+
+def test_how_long_invocations_took() -> None:
+    """RT-10.6: the seconds of the ledger, by outcome, each once; what goes on is not in it."""
+    world = World()
+    for seconds, outcome in ((0.25, Outcome.ANSWERED), (4.0, Outcome.ANSWERED), (30.0, Outcome.ABANDONED)):
+        entry = world.ledger.open(ECHO, "a")
+        world.clock.now += seconds
+        world.ledger.close(entry, outcome, 200)
+        world.ledger.close(entry, outcome, 200)
+    world.ledger.open(ECHO, "a")
+    timings = world.ledger.timings()
+    assert list(timings) == list(Outcome)
+    assert timings[Outcome.ANSWERED] == Timing().with_one(0.25).with_one(4.0)
+    assert timings[Outcome.ABANDONED].seconds == pytest.approx(30.0)
+    assert timings[Outcome.FAULT] == Timing()
+    told = sum(change.facts["seconds"] for change in world.changes)
+    assert told == pytest.approx(sum(timing.seconds for timing in timings.values()))
 
 
 def test_what_is_not_kept_is_counted_and_told_once() -> None:
@@ -113,4 +132,4 @@ def test_many_at_once(threads: int) -> None:
         thread.start()
     for thread in running:
         thread.join()
-    assert len(world.changes) == threads * 50 == world.ledger.outcomes()[Outcome.ANSWERED]
+    assert len(world.changes) == threads * 50 == world.ledger.timings()[Outcome.ANSWERED].count
