@@ -92,6 +92,7 @@ STATIC_TYPES: Final[Mapping[str, str]] = {
 """Every file under ``/static/`` and its type: nothing else is ever served."""
 
 SCHEMA_NAMES: Final = (
+    "agent-invocation.json",
     "control-tower-status.json",
     "dependency-list.json",
     "dependency.json",

@@ -10,7 +10,7 @@ from idkmesh.control_tower.health_routes import dependency_routes, metrics_route
 from idkmesh.control_tower.inspection_routes import http_request_route, probes_route, readiness_command_route
 from idkmesh.control_tower.module_routes import module_routes
 from idkmesh.control_tower.node import node_row
-from idkmesh.control_tower.openapi import openapi_document
+from idkmesh.control_tower.openapi import openapi_document, openapi_route
 from idkmesh.control_tower.probes import probe_rows
 from idkmesh.control_tower.topology_routes import topology_routes
 from idkmesh.httpd.responses import JSON, Response, json_body
@@ -109,20 +109,11 @@ def _with_openapi(
 ) -> RouteTable:
     """Add the route whose answer describes the whole table, itself included."""
 
-    def endpoint(_request: Request, _body: bytes) -> Response:
+    def document() -> dict[str, Any]:
         schemas = {name: assets.schema(name) for name in assets.SCHEMA_NAMES}
-        return Response(200, (), json_body(openapi_document(table, identity.service_version, schemas)))
+        return openapi_document(table, identity.service_version, schemas)
 
-    description = Route(
-        method="GET",
-        path="/api/v1/openapi.json",
-        access=Access.API,
-        endpoint=endpoint,
-        operation="getOpenApi",
-        summary="This API as an OpenAPI 3.1 document.",
-        answers=(Answer(status=200, meaning="An OpenAPI 3.1 document.", content_types=(JSON,)),),
-    )
-    table = RouteTable((*routes, description), probes, stream)
+    table = RouteTable((*routes, openapi_route("/api/v1/openapi.json", document)), probes, stream)
     return table
 
 

@@ -1,45 +1,68 @@
-"""The OpenAPI 3.1 document, made from the table of routes that serves (CT-7.1)."""
+"""The OpenAPI 3.1 document of a service, made from the table of routes that serves (CT-7.1, RT-9.10)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from idkmesh.httpd.responses import JSON, PROBLEM_JSON
-from idkmesh.httpd.routes import Access, Probe, Route
+from idkmesh.httpd.responses import JSON, PROBLEM_JSON, Response, json_body
+from idkmesh.httpd.routes import Access, Answer, Probe, Route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from idkmesh.httpd.routes import Answer, EventStream, Parameter, RouteTable
+    from idkmesh.httpd.routes import EventStream, Parameter, RouteTable
 
-_DESCRIPTION: Final = (
+
+class About(NamedTuple):
+    """What a document says of its service beside the table. ``tokens`` are OpenAPI's security schemes by name."""
+
+    title: str
+    description: str
+    tokens: Mapping[str, Mapping[str, str]]
+
+
+BEARER: Final = {"type": "http", "scheme": "bearer"}
+TOWER: Final = About(
+    "IDKMesh control tower",
     "The local, read-only API of one node. Every path but the probes needs a loopback Host; every path under /api/ "
-    "needs the session token. Refusals are the error envelope, or RFC 9457 problem details where Accept asks for them."
+    "needs the session token. Refusals are the error envelope, or RFC 9457 problem details where Accept asks for them.",
+    {"bearer": BEARER, "uiToken": {"type": "apiKey", "in": "header", "name": "X-IDKMesh-UI-Token"}},
 )
-_TOKEN_SCHEMES: Final[dict[str, Any]] = {
-    "bearer": {"type": "http", "scheme": "bearer"},
-    "uiToken": {"type": "apiKey", "in": "header", "name": "X-IDKMesh-UI-Token"},
-}
 
 
-def openapi_document(table: RouteTable, version: str, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def openapi_route(path: str, document: Callable[[], dict[str, Any]]) -> Route:
+    """Return the route that answers the document of the table that it is in."""
+    return Route(
+        method="GET",
+        path=path,
+        access=Access.API,
+        endpoint=lambda _request, _body: Response(200, (), json_body(document())),
+        operation="getOpenApi",
+        summary="This API as an OpenAPI 3.1 document.",
+        answers=(Answer(status=200, meaning="An OpenAPI 3.1 document.", content_types=(JSON,)),),
+    )
+
+
+def openapi_document(
+    table: RouteTable, version: str, schemas: Mapping[str, Mapping[str, Any]], about: About = TOWER
+) -> dict[str, Any]:
     """Return the document for ``table``. ``schemas`` are the published ones by file name; answers refer to them."""
     paths: dict[str, dict[str, Any]] = {}
     for probe in table.probes:
-        paths[probe.path] = _operations(probe, ("GET", "HEAD"))
+        paths[probe.path] = _operations(probe, ("GET", "HEAD"), about)
     for route in table.routes:
-        paths.setdefault(route.path, _path_parameters(route)).update(_operations(route, route.methods()))
+        paths.setdefault(route.path, _path_parameters(route)).update(_operations(route, route.methods(), about))
     if table.stream is not None:
-        paths[table.stream.path] = _operations(table.stream, table.stream.methods())
+        paths[table.stream.path] = _operations(table.stream, table.stream.methods(), about)
     identifiers = {schema["$id"]: name for name, schema in schemas.items() if "$id" in schema}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "IDKMesh control tower", "version": version, "description": _DESCRIPTION},
+        "info": {"title": about.title, "version": version, "description": about.description},
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
             "schemas": {_component(name): _embedded(schema, identifiers) for name, schema in schemas.items()},
-            "securitySchemes": _TOKEN_SCHEMES,
+            "securitySchemes": {name: dict(scheme) for name, scheme in about.tokens.items()},
             "responses": {"Refusal": _refusal()},
         },
     }
@@ -56,11 +79,11 @@ def _path_parameters(route: Route) -> dict[str, Any]:
     return {"parameters": [{"name": "name", "in": "path", "required": True, "schema": schema}]}
 
 
-def _operations(row: Route | EventStream | Probe, methods: tuple[str, ...]) -> dict[str, Any]:
-    return {method.lower(): _operation(row, "Head" if method == "HEAD" else "") for method in methods}
+def _operations(row: Route | EventStream | Probe, methods: tuple[str, ...], about: About) -> dict[str, Any]:
+    return {method.lower(): _operation(row, "Head" if method == "HEAD" else "", about) for method in methods}
 
 
-def _operation(row: Route | EventStream | Probe, suffix: str) -> dict[str, Any]:
+def _operation(row: Route | EventStream | Probe, suffix: str, about: About) -> dict[str, Any]:
     answers = {str(answer.status): _answer(answer) for answer in row.answers}
     document: dict[str, Any] = {
         "operationId": row.operation + suffix,
@@ -69,13 +92,14 @@ def _operation(row: Route | EventStream | Probe, suffix: str) -> dict[str, Any]:
         "responses": answers | {"default": {"$ref": "#/components/responses/Refusal"}},
     }
     if row.access is Access.API:
-        document["security"] = [{name: []} for name in _TOKEN_SCHEMES]
+        document["security"] = [{name: []} for name in about.tokens]
     if isinstance(row, Probe):
         return document
     if row.parameters:
         document["parameters"] = [_parameter(parameter) for parameter in row.parameters]
     if isinstance(row, Route) and row.body_types:
-        document["requestBody"] = {"required": True, "content": {name: {} for name in row.body_types}}
+        body = {} if row.body_schema is None else {"schema": _reference(row.body_schema)}
+        document["requestBody"] = {"required": True, "content": dict.fromkeys(row.body_types, body)}
     return document
 
 

@@ -70,7 +70,8 @@ class Route:
 
     ``path`` is exact, or ends in ``{name}``, which stands for each of ``names`` and nothing else, or, where these are
     known only at run time, for whatever ``name_form`` matches as a whole. ``body_types`` are the media types of the
-    body that the endpoint reads; without any it reads none. ``endpoint`` gets the request and the body's bytes.
+    body that the endpoint reads, ``body_schema`` the name of its published JSON Schema, if it has one; without any it
+    reads none. ``endpoint`` gets the request and the body's bytes.
     ``operation`` is its name in the OpenAPI document.
     """
 
@@ -84,6 +85,7 @@ class Route:
     names: tuple[str, ...] = ()
     name_form: str | None = None
     body_types: tuple[str, ...] = ()
+    body_schema: str | None = None
     parameters: tuple[Parameter, ...] = ()
 
     def paths(self) -> tuple[str, ...]:

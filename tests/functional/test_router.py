@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
+import openapi_spec_validator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -252,6 +253,28 @@ def test_a_projection_is_exact_and_reading_it_changes_nothing(site: Site) -> Non
         assert len(service.told("topology.opened")) == 3
 
 
+def test_its_openapi_document(router: Routing) -> None:
+    """RT-9.10, RT-11.4: a valid document of what is served, behind a credential, as all but the probes is."""
+    answer = router.ask("GET", "/openapi.json")
+    document = answer.json()
+    openapi_spec_validator.validate(document)
+    assert document["info"]["title"] == "IDKMesh router"
+    probes = {"/healthz", "/livez", "/readyz", "/startupz"}
+    assert document["paths"].keys() == {INVOCATIONS, PATH, "/metrics", "/openapi.json"} | probes
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert operation["security"] == ([] if path in probes else [{"bearer": []}])
+            assert router.ask(method.upper(), path, token=None).status == (200 if path in probes else 401)
+            if method != "post":
+                assert router.ask(method.upper(), path).status == 200
+    schemas = document["components"]["schemas"]
+    assert schemas.keys() == {"agent-invocation", "error", "probe", "problem", "router-topology-status.v1"}
+    body = document["paths"][INVOCATIONS]["post"]["requestBody"]["content"]["application/json"]
+    assert body == {"schema": {"$ref": "#/components/schemas/agent-invocation"}}
+    head = router.ask("HEAD", "/openapi.json")
+    assert dict(head.fields)["Content-Length"] == str(len(answer.body))
+
+
 @pytest.mark.parametrize(
     "provider",
     [
@@ -271,6 +294,7 @@ def test_without_continuous_observation_there_is_no_projection(tmp_path: Path, p
             answer = service.ask("GET", PATH)
             assert (answer.status, answer.code) == (404, "not_found")
             assert service.ask("GET", PATH, token=None).code == "not_found"
+            assert PATH not in service.ask("GET", "/openapi.json").json()["paths"]
             assert service.ask("GET", "/readyz", token=None).status == 200
             code, _, errors = service.topology("status")
             assert (code, "observes nothing continuously" in errors) == (3, True)
@@ -446,7 +470,7 @@ def test_its_own_events(site: Site, tower: bool) -> None:
 
 
 def test_a_tower_routes_besides(site: Site) -> None:
-    """RT-12.1, RT-10.6: its own address and probes; the projection behind the session token; one store, one end."""
+    """RT-12.1, RT-10.6, CT-7.1: its own address and probes; the projection behind the token; one store, one end."""
     with agent() as echo, routing(site, tower=True) as service:
         site.declare({RELEASE: [echo.url]})
         tower = service.tower_port()
@@ -461,8 +485,9 @@ def test_a_tower_routes_besides(site: Site) -> None:
         metrics = ask(tower, "GET", "/metrics", token=SESSION).body.decode()
         assert 'idkmesh_router_invocations_total{outcome="answered"} 1.0' in metrics
         assert metrics.count("# TYPE idkmesh_router_provider_usable") == 1
-        paths = ask(tower, "GET", "/api/v1/openapi.json", token=SESSION).json()["paths"]
-        assert "/api/v1/topology" in paths
+        described = ask(tower, "GET", "/api/v1/openapi.json", token=SESSION).json()
+        openapi_spec_validator.validate(described)
+        assert described["paths"]["/api/v1/topology"].keys() == {"get", "head"}
         token_file = site.folder / "session.token"
         token_file.write_text(SESSION)
         token_file.chmod(0o600)
@@ -483,6 +508,7 @@ def test_a_tower_without_a_router_has_no_topology(tmp_path: Path) -> None:
             tower = service.tower_port()
             answer = ask(tower, "GET", "/api/v1/topology", token=SESSION)
             assert (answer.status, answer.code) == (404, "not_found")
+            assert "/api/v1/topology" not in ask(tower, "GET", "/api/v1/openapi.json", token=SESSION).json()["paths"]
             assert service.invoke(1).status == 200
             assert service.end() == 0
 

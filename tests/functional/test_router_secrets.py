@@ -120,7 +120,7 @@ class Ears:
         for release in (RELEASE, OTHER, NEVER):
             self.invoke(release)
         for method in ("GET", "HEAD"):
-            for path in (PATH, "/metrics", "/readyz", "/livez", "/startupz", "/healthz", "/nothing"):
+            for path in (PATH, "/metrics", "/readyz", "/livez", "/startupz", "/healthz", "/openapi.json", "/nothing"):
                 self.ask(method, f"{path}?token={mark('query')}")
                 self.ask(method, path, token=None)
                 self.ask(method, path, token=mark("bearer") * 8)

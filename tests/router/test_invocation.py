@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idkmesh.control_tower import assets
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.responses import error_document
 from idkmesh.router.invocation import MEMBERS, Invocation, parse_invocation
@@ -16,6 +18,7 @@ from idkmesh.topology.model import Target
 
 HEAD = b'{"agentId":"echo","agentCardVersion":"1.0.0","releaseId":"r1","input":'
 ECHO = Target("echo", "1.0.0", "r1")
+SCHEMA = jsonschema.Draft202012Validator(assets.schema("agent-invocation.json"))
 
 
 def parsed(body: bytes) -> Invocation:
@@ -124,3 +127,15 @@ def test_any_bytes_are_judged(data: bytes) -> None:
     found = parse_invocation(HEAD + data)
     if isinstance(found, Invocation):
         assert json.loads(HEAD + data).keys() == set(MEMBERS)
+
+
+@pytest.mark.parametrize("name", ["echo", "a", "A.b_c-9", "", "-a", "a-", "a/b", "a ", "\u00e9", "e" * 65, "e" * 129])
+@pytest.mark.parametrize("member", MEMBERS[:3])
+def test_the_published_schema_judges_alike(member: str, name: str) -> None:
+    """RT-9.10, RT-1.1: the form of each name, and what is missing, unknown or of another type, is in the schema too."""
+    whole = json.loads(HEAD + b"null}")
+    documents = [whole | {member: name}, {each: value for each, value in whole.items() if each != member}]
+    documents += [whole | {member: [name]}, whole | {f"{member}s": name}, whole, whole | {"input": {name: [name]}}]
+    for document in documents:
+        refused = isinstance(parse_invocation(json.dumps(document).encode()), Refusal)
+        assert SCHEMA.is_valid(document) is not refused, document
