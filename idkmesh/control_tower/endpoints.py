@@ -12,7 +12,7 @@ from idkmesh.control_tower.module_routes import module_routes
 from idkmesh.control_tower.node import node_row
 from idkmesh.control_tower.openapi import openapi_document, openapi_route
 from idkmesh.control_tower.probes import probe_rows
-from idkmesh.control_tower.topology_routes import topology_routes
+from idkmesh.control_tower.topology_routes import TOWER_PATH, projection_row
 from idkmesh.httpd.responses import JSON, Response, json_body
 from idkmesh.httpd.routes import Access, Answer, Route, RouteTable
 
@@ -68,7 +68,6 @@ def control_tower_table(  # noqa: PLR0913  what one table differs in from anothe
         _status_route(tower.status),
         *dependency_routes(tower.health_reading),
         *module_routes(tower.workload_reading),
-        *topology_routes(topology),
         metrics_route(tower.metrics),
         event_list(feed),
         _schema_route(),
@@ -76,7 +75,10 @@ def control_tower_table(  # noqa: PLR0913  what one table differs in from anothe
         probes_route(),
         readiness_command_route(),
     )
-    return _with_openapi(identity, routes, (*probe_rows(probes), node_row(tower.node)), event_stream(feed))
+    inline = [*probe_rows(probes), node_row(tower.node)]
+    if topology is not None:
+        inline.append(projection_row(TOWER_PATH, topology))
+    return _with_openapi(identity, routes, tuple(inline), event_stream(feed))
 
 
 def _status_route(status: Callable[[], dict[str, Any]]) -> Route:

@@ -1,19 +1,27 @@
-"""The resource that tells of a router's topology, as a row of the control tower's table (RT-12.1)."""
+"""The resource that tells of a router's topology, for the tables of a router and of a tower (RT-11, RT-12.1)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.router.routes import projection_route
+from idkmesh.httpd.responses import JSON, Response
+from idkmesh.httpd.routes import Access, Answer, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from idkmesh.httpd.routes import Route
-
-PATH: Final = "/api/v1/topology"
+TOWER_PATH: Final = "/api/v1/topology"
 
 
-def topology_routes(projection: Callable[[], bytes] | None) -> tuple[Route, ...]:
-    """Return the route of clause RT-12.1; none where no router observes anything continuously (RT-11.4)."""
-    return () if projection is None else (projection_route(PATH, projection),)
+def projection_row(path: str, projection: Callable[[], bytes]) -> Probe:
+    """Return the row of a projection. The front answers it: agents that hold every slot must not hide it (RT-11.7)."""
+    return Probe(
+        path=path,
+        verdict=lambda: Response(200, (), projection()),
+        access=Access.API,
+        operation="getTopology",
+        summary="What the router has observed of each release that was asked for.",
+        answers=(
+            Answer(status=200, meaning="All of them.", content_types=(JSON,), schema="router-topology-status.v1.json"),
+        ),
+    )

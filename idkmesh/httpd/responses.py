@@ -111,12 +111,17 @@ class ResponseRenderer:
         return Response(refusal.status, headers, _refusal_body(refusal, problem), PROBLEM_JSON if problem else JSON)
 
 
+def is_field(name: str, value: str) -> bool:
+    """Say whether a name and a value may stand in a head (RFC 9110 §5.1, §5.5)."""
+    return _FIELD_NAME.fullmatch(name) is not None and _FIELD_VALUE.fullmatch(value) is not None
+
+
 def header_lines(fields: Iterable[tuple[str, str]]) -> str:
     """Return fields as header lines, each with its CRLF. Raises ``ValueError`` for what would be no single field."""
     lines = []
     for name, value in fields:
-        if not _FIELD_NAME.fullmatch(name) or not _FIELD_VALUE.fullmatch(value):
-            raise ValueError(f"not a header field: {name!r}: {value!r}")
+        if not is_field(name, value):  # the value is not shown: it may be a secret, and this ends in a log
+            raise ValueError(f"not a header field: {name!r}")
         lines.append(f"{name}: {value}\r\n")
     return "".join(lines)
 

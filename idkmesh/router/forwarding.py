@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import httpcore
 
 from idkmesh.health.probes.probe import Deadline
+from idkmesh.httpd.responses import is_field
 from idkmesh.router.agent_network import AgentNetwork, TooLargeError
 from idkmesh.router.lookups import Lookups
 
@@ -32,6 +33,9 @@ INVOCATION_SECONDS: Final = 30.0
 
 MAX_ANSWER_BYTES: Final = 2 * 1024 * 1024
 """Of an answer's content, as much as a request's may have."""
+
+MAX_HEAD_BYTES: Final = 100 * 1024
+"""Of the fields of an answer's head."""
 
 MAX_RECEIVED_BYTES: Final = MAX_ANSWER_BYTES + 1024 * 1024
 """Of all that comes on the connection: heads and the lengths of chunks too, which must not be longer than these."""
@@ -110,7 +114,22 @@ class AgentClient:
             if response.status not in _STATUSES:
                 raise httpcore.RemoteProtocolError
             received = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers)
+            _judge_head(received)
             return AgentAnswer(response.status, received, _content(response, received))
+
+
+def _judge_head(fields: Iterable[tuple[str, str]]) -> None:
+    """Refuse what h11 lets through: a field with a control byte, which cannot be passed on, and too long a head.
+
+    Of a head that comes whole at once h11 does not ask how long it is.
+    """
+    length = 0
+    for name, value in fields:
+        length += len(name) + len(value) + len(": \r\n")
+        if not is_field(name, value):
+            raise httpcore.RemoteProtocolError
+    if length > MAX_HEAD_BYTES:
+        raise TooLargeError
 
 
 def _content(response: httpcore.Response, fields: Iterable[tuple[str, str]]) -> bytes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from idkmesh import __version__
 from idkmesh.control_tower import assets
 from idkmesh.control_tower.openapi import BEARER, About, openapi_document, openapi_route
+from idkmesh.control_tower.topology_routes import projection_row
 from idkmesh.httpd.exchange import current_exchange
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.responses import JSON, Response
@@ -42,7 +43,7 @@ def router_table(service: RouterService, usage: Callable[[], ServiceUsage], prob
     projection = service.projection
     routes = [_invocations(service), _metrics(service, usage), openapi_route(OPENAPI_PATH, lambda: _document(table))]
     if projection is not None:
-        routes.append(projection_route(PATH, projection))
+        probes = (*probes, projection_row(PATH, projection))
     table = RouteTable(routes, probes)
     return table
 
@@ -54,21 +55,6 @@ def _document(table: RouteTable) -> dict[str, Any]:
     named |= {route.body_schema for route in table.routes} | {"error.json", "problem.json"}
     schemas = {name: assets.schema(name) for name in sorted(filter(None, named))}
     return openapi_document(table, __version__, schemas, _ABOUT)
-
-
-def projection_route(path: str, projection: Callable[[], bytes]) -> Route:
-    """Return the route that answers the projection (RT-11.1)."""
-    return Route(
-        method="GET",
-        path=path,
-        access=Access.API,
-        endpoint=lambda _request, _body: Response(200, (), projection()),
-        operation="getTopology",
-        summary="What the router has observed of each release that was asked for.",
-        answers=(
-            Answer(status=200, meaning="All of them.", content_types=(JSON,), schema="router-topology-status.v1.json"),
-        ),
-    )
 
 
 def _invocations(service: RouterService) -> Route:

@@ -253,6 +253,34 @@ def test_a_projection_is_exact_and_reading_it_changes_nothing(site: Site) -> Non
         assert len(service.told("topology.opened")) == 3
 
 
+def test_agents_that_hold_every_slot_do_not_hide_the_projection(site: Site) -> None:
+    """RT-11.7, RT-11.3: with no slot left, and in a drain, it is answered, and still only to who may ask."""
+    gate = threading.Event()
+
+    def slow(connection: socket.socket) -> None:
+        gate.wait(PATIENCE)
+        connection.sendall(OK)
+
+    flags = ("--max-concurrent-requests=1", "--drain-timeout=20")
+    with answering(slow) as one, routing(site, *flags) as service:
+        site.declare({RELEASE: [one.url]})
+        answers: list[Any] = []
+        asking = threading.Thread(target=lambda: answers.append(service.invoke(1)))
+        asking.start()
+        until(lambda: one.requests, "the agent is asked")
+        assert service.ask("GET", "/metrics").code == "overloaded"
+        assert service.observation()["state"] == "populated"
+        assert service.topology("wait", f"--release={RELEASE}", "--state=populated")[0] == 0
+        assert service.ask("GET", PATH, token=None).status == 401
+        service.process.send_signal(signal.SIGTERM)
+        assert service.wait_for("/readyz", 503).code == "shutting_down"
+        assert service.observation()["state"] == "populated"
+        gate.set()
+        asking.join(PATIENCE)
+        assert answers[0].status == 200
+        assert service.process.wait(PATIENCE) == 0
+
+
 def test_its_openapi_document(router: Routing) -> None:
     """RT-9.10, RT-11.4: a valid document of what is served, behind a credential, as all but the probes is."""
     answer = router.ask("GET", "/openapi.json")

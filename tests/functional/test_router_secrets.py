@@ -290,6 +290,7 @@ SPOILT = (
     f"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{SECRET}",
     f"HTTP/1.1 777 {SECRET}\r\nX: {SECRET}\r\n\r\n{SECRET}",
     f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}\r\n",
+    f"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: {SECRET}\x01\r\n\r\n",
 )
 _spoilt = iter(SPOILT * 100)
 

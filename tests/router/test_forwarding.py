@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tests.router.agents import Agent
 
+LONG = b"A: " + b"x" * 1000 + b"\r\n"
 FIELDS = [("X-One", "1"), ("X-One", "2")]
 
 
@@ -103,6 +104,9 @@ def hold(reply: bytes) -> Any:
         (hold(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MAX_ANSWER_BYTES + 1)), Reason.TOO_LARGE),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (MAX_ANSWER_BYTES + 1), Reason.TOO_LARGE),
         (hold(b"HTTP/1.1 200 OK\r\nA: " + b"x" * 120_000), Reason.TOO_LARGE),
+        (hold(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + LONG * 110 + b"\r\n"), Reason.TOO_LARGE),
+        (hold(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: a=b\x01\r\n\r\n"), Reason.MALFORMED),
+        (hold(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nA: b\x7f\r\n\r\n"), Reason.MALFORMED),
     ],
     ids=lambda value: value.value if isinstance(value, Reason) else "",
 )
@@ -180,7 +184,9 @@ def test_a_backlog_that_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
         for each in held:
             each.setblocking(False)
             each.connect_ex(listener.getsockname())
+        began = time.monotonic()
         assert asked(f"http://127.0.0.1:{listener.getsockname()[1]}") is Reason.CONNECT
+        assert time.monotonic() - began < PATIENCE / 2
         for each in held:
             each.close()
 
@@ -247,4 +253,6 @@ def test_tls_is_spoken_to_who_shows_a_name_that_is_trusted(tmp_path: Path, monke
     with answering(OK) as plain, socket.create_server(("127.0.0.1", 0)) as silent:
         assert asked(f"https://127.0.0.1:{plain.port}") is Reason.CONNECT
         assert not any(b"POST" in request for request in plain.requests)
+        began = time.monotonic()
         assert asked(f"https://127.0.0.1:{silent.getsockname()[1]}") is Reason.CONNECT
+        assert time.monotonic() - began < PATIENCE / 2, "a handshake has the time of a connection"

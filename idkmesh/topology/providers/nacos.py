@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from typing import TYPE_CHECKING, Final
@@ -60,6 +61,8 @@ class NacosProvider:
         where = tuple(dict.fromkeys(server_of(text) for text in servers))
         settings = NacosSettings(where, namespace, group, frozenset(clusters), username, password)
         need("v2.nacos", "nacos-sdk-python", "nacos")
+        # gRPC's own lines on the error stream have addresses of servers in them (RT-11.5); read when it is loaded.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         try:
             from idkmesh.topology.providers.nacos_follower import NacosFollower  # noqa: PLC0415  an extra, and heavy
         except ImportError:
