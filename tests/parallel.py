@@ -12,7 +12,7 @@ from xdist.scheduler import LoadFileScheduling
 
 ROWS: Final = (
     # Two browsers: with one, these files alone would take as long as all others in two processes.
-    ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py"),
+    ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py", "tests/ui/test_topology.py"),
     ("tests/ui/",),
     # A row of its own, before the next one takes it: it needs no LXD.
     ("tests/contract/test_topology_providers.py",),

@@ -165,11 +165,11 @@ def test_copied_commands_carry_a_variable(watched: Watched, tower: Tower) -> Non
 
 def test_keys(watched: Watched, tower: Tower) -> None:
     """CT-8.8: the keys that `?` shows do what it says, can be turned off, and none is taken while somebody types."""
-    watched.allow("status of 404")  # a service without modules may have no resource of them
+    watched.allow("status of 404")  # a service without a router has no resource of its topology
     page = watched.ready(tower)
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("Show the keys")
-    expect(page.get_by_role("dialog")).to_contain_text("g then i or 5")
+    expect(page.get_by_role("dialog")).to_contain_text("g then i or 6")
     switch = page.get_by_label("Keys of one letter")
     switch.uncheck()
     page.keyboard.press("Escape")
@@ -185,6 +185,7 @@ def test_keys(watched: Watched, tower: Tower) -> None:
         ("e", "Events"),
         ("d", "Dependencies"),
         ("w", "Workloads"),
+        ("t", "Topology"),
         ("i", "Inspect a request"),
         ("a", "API"),
         ("o", "Ready"),
@@ -195,9 +196,10 @@ def test_keys(watched: Watched, tower: Tower) -> None:
     for digit, title in (
         ("2", "Events"),
         ("3", "Dependencies"),
-        ("6", "API"),
+        ("7", "API"),
         ("4", "Workloads"),
-        ("5", "Inspect a request"),
+        ("5", "Topology"),
+        ("6", "Inspect a request"),
     ):
         page.keyboard.press(digit)
         expect(page.get_by_role("heading", level=1)).to_have_text(title)

@@ -14,7 +14,7 @@ function takeFromAddress() {
   }
 }
 
-const STYLES = "base frame parts controls overview events dependencies workloads inspect api locked forced".split(" ");
+const STYLES = "base frame parts controls overview events dependencies workloads topology inspect api locked forced".split(" ");
 
 const MODULES = [
   "format",
@@ -25,6 +25,7 @@ const MODULES = [
   "state",
   "api",
   "announce",
+  "topology_events",
   "workload_events",
   "words",
   "keys",
@@ -63,6 +64,14 @@ const MODULES = [
   "pages/declared_modules",
   "pages/check_form",
   "pages/workloads",
+  "pages/topology_spans",
+  "pages/topology_history",
+  "pages/topology_words",
+  "pages/topology_strip",
+  "pages/topology_row",
+  "pages/topology_detail",
+  "pages/topology_verdict",
+  "pages/topology",
   "pages/request_bytes",
   "pages/examples",
   "pages/inspect",

@@ -10,6 +10,7 @@ import { dependencies } from "./pages/dependencies.js";
 import { events } from "./pages/events.js";
 import { inspect } from "./pages/inspect.js";
 import { overview } from "./pages/overview.js";
+import { topology } from "./pages/topology.js";
 import { workloads } from "./pages/workloads.js";
 
-export const PAGES = [overview, events, dependencies, workloads, inspect, api];
+export const PAGES = [overview, events, dependencies, workloads, topology, inspect, api];

@@ -2,6 +2,7 @@
 
 import { count, duration, number } from "./format.js";
 import { instant } from "./state.js";
+import { TOPOLOGY_TYPES } from "./topology_events.js";
 import { WORKLOAD_TYPES } from "./workload_events.js";
 
 // What foreign data may choose: an own property alone.
@@ -125,6 +126,7 @@ export function streamWords(stream, now = instant()) {
 // A type of event: [title, sign, words from its data]. Title and sign may follow from the data too.
 const limitWords = (limit) => String(limit ?? "a limit").replaceAll("_", " ");
 const TYPES = {
+  ...TOPOLOGY_TYPES,
   ...WORKLOAD_TYPES,
   "idkmesh.configuration.loaded": [
     "Settings loaded",

@@ -23,6 +23,8 @@ const left = {}; // by page, what was searched and chosen when it was left: it i
 //   row(name)          {element, link, show(item, list, chosen, time)}, whose element has the class `rowClass`
 //   matches(item, chosen), text(item)                   whether it is chosen; where the search looks
 //   told(list, time), empty(feed, all)                  shows what is above; says why there is no row
+//   closed()                                            ends what the page began, if anything
+//   most                                                how many rows are drawn at all, if there is an end
 export class ListPage {
   #page;
   #feed;
@@ -32,14 +34,15 @@ export class ListPage {
     id: "filter",
     autocomplete: "off",
     spellcheck: false,
-    oninput: () => this.#filtered(),
+    oninput: () => this.filtered(),
   });
   #choices;
   #filters;
   #summary = el("p.summary", { id: "summary" });
   #empty = el("p.empty.card", { id: "empty" });
   #rows = new Map(); // by name
-  #more = el("button", { type: "button", id: "more", onclick: () => this.#showMore() }, "Show more");
+  #more = el("button", { type: "button", id: "more", onclick: () => this.#showMore() });
+  #beyond = el("p.note");
   #list = el("div.list");
   #split = el("div.split");
   #told = el("div.told");
@@ -50,12 +53,12 @@ export class ListPage {
   constructor(root, rest, page) {
     this.#page = page;
     this.#feed = page.feed(() => this.update());
-    this.#choices = selects(page.choices, () => this.#filtered());
+    this.#choices = selects(page.choices, () => this.filtered());
     const fields = Object.entries(page.choices).map(([key, [name]]) =>
       el("label", { htmlFor: `filter-${key}` }, name, this.#choices[key]),
     );
     this.#filters = el("search.filters", {}, el("label.grow", { htmlFor: "filter" }, "Search", this.#text), ...fields);
-    this.#list.append(this.#empty, page.list, el("div.more", {}, this.#more), ...page.below);
+    this.#list.append(this.#empty, page.list, el("div.more", {}, this.#more, this.#beyond), ...page.below);
     this.#told.append(...page.above, this.#filters, this.#summary, this.#split);
     root.append(el("div.head", {}, el("h1", {}, page.title), this.#live, ...(page.tools ?? [])), this.#told);
     this.#arrange();
@@ -96,6 +99,7 @@ export class ListPage {
     left[this.#page.name] = { text: this.#text.value, ...this.#chosen() };
     NARROW.removeEventListener("change", this.#turned);
     this.#feed.close();
+    this.#page.closed?.();
   }
 
   // The order of the document is that of the eye: the open one stands above the list where there is one column.
@@ -149,7 +153,8 @@ export class ListPage {
 
   #showRows(shown, time) {
     const { list } = this.#feed;
-    const drawn = shown.slice(0, this.#limit);
+    const { most = Infinity } = this.#page;
+    const drawn = shown.slice(0, Math.min(this.#limit, most));
     const names = new Set(list?.items.map(({ name }) => name));
     for (const name of this.#rows.keys()) {
       if (!names.has(name)) {
@@ -164,7 +169,12 @@ export class ListPage {
     });
     reconcile(this.#page.list, nodes);
     this.#page.list.hidden = nodes.length === 0;
-    this.#more.hidden = drawn.length === shown.length;
+    const rest = number(shown.length - drawn.length);
+    const full = drawn.length >= most;
+    this.#more.hidden = drawn.length === shown.length || full;
+    setText(this.#more, `Show more, ${rest} are left`);
+    this.#beyond.hidden = drawn.length === shown.length || !full;
+    setText(this.#beyond, `${rest} more match and are not drawn. Search for them, or choose among them.`);
   }
 
   #chosen() {
@@ -180,7 +190,8 @@ export class ListPage {
       (this.#page.matches(item, chosen) && (text === "" || this.#page.text(item).toLowerCase().includes(text)));
   }
 
-  #filtered() {
+  // What the page chooses by has changed: says what that comes to.
+  filtered() {
     this.update();
     announceLater(this.#summary.textContent);
   }
@@ -213,7 +224,7 @@ export class ListPage {
   only(values) {
     this.#text.value = "";
     this.choose(values);
-    this.#filtered();
+    this.filtered();
   }
 
   #showMore() {

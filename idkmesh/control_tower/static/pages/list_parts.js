@@ -23,8 +23,12 @@ export class Sign {
 
 // The last events that are about something, the newest first; remade where others have come.
 export class Changes {
-  title = el("h3", {}, "Last changes");
+  title;
   list = el("ol.changes");
+
+  constructor(title = "Last changes") {
+    this.title = el("h3", {}, title);
+  }
 
   show(about) {
     const events = feed.events.filter(about).slice(0, CHANGES);

@@ -22,6 +22,8 @@ const WORDS = {
   shutting_down: "The service is shutting down and tells no more.",
 };
 
+const listOf = (body) => (Array.isArray(body?.items) ? body : null);
+
 export class LiveFeed {
   list = null; // the last document
   code = ""; // of the last refusal, empty where there was an answer or none at all
@@ -36,13 +38,16 @@ export class LiveFeed {
   #path;
   #words;
   #onAnswer;
+  #read;
   #seen = () => this.#look();
 
-  // `words` are those for refusals, by their code, that mean something else here than elsewhere.
-  constructor(path, words, onAnswer) {
+  // `words` are those for refusals, by their code, that mean something else here than elsewhere. `read(body)` makes the
+  // list, an object with `items`, of what came; null where it is none.
+  constructor(path, words, onAnswer, read = listOf) {
     this.#path = path;
     this.#words = { ...WORDS, ...words };
     this.#onAnswer = onAnswer;
+    this.#read = read;
     document.addEventListener("visibilitychange", this.#seen);
     this.#ask();
   }
@@ -102,8 +107,9 @@ export class LiveFeed {
   // The pace counts from when the question was sent: before that it may have waited for another of this tab.
   #took(answer) {
     const now = instant();
-    if (answer?.ok && Array.isArray(answer.body?.items)) {
-      this.list = answer.body;
+    const list = answer?.ok ? this.#read(answer.body) : null;
+    if (list) {
+      this.list = list;
       this.at = now;
       this.trouble = this.code = "";
       this.#tries = 0;

@@ -1,0 +1,108 @@
+// What a person reads of a release: how it is, what that means, what to do. Pure.
+
+import { count, dateTime, duration, number, shortened, visible, zone } from "../format.js";
+import { picked } from "../words.js";
+import { isTransition } from "./topology_spans.js";
+
+// State: [word, meaning, what to do].
+export const STATES = {
+  populated: [
+    "Populated",
+    "It is declared and has a ready endpoint: invocations are passed on.",
+    "There is nothing to do. Where invocations fail with AGENT_TRANSPORT_FAILED, look at the instance: it is registered " +
+      "and does not answer.",
+  ],
+  empty: [
+    "Empty",
+    "It is declared and has no ready endpoint: invocations are refused with AGENT_UNAVAILABLE.",
+    "Start an instance of it, or see why those that run are not registered as ready.",
+  ],
+  missing: [
+    "Missing",
+    "The provider has no such release: invocations are refused with AGENT_UNAVAILABLE.",
+    "Declare it there, or mend what the caller asks for: agent, version and release count letter for letter.",
+  ],
+  unavailable: [
+    "Unavailable",
+    "The watch of it has failed, and what was known is dropped: invocations are refused until it is heard of again.",
+    "Look at the provider, and at the router's log. It is tried again by itself, each 5 s at least.",
+  ],
+  initializing: [
+    "Initializing",
+    "Nothing has been heard of it yet: an invocation waits for a second at most.",
+    "Wait: it has another state within 10 s.",
+  ],
+};
+
+const UNKNOWN = ["", "This page does not know the state. It may be of another version: load it again.", ""];
+
+export const stateOf = (state) => picked(STATES, state, [visible(String(state)), UNKNOWN[1], UNKNOWN[2]]);
+
+// Words for a cause of a failure (RT-5.4).
+const CAUSES = {
+  unreachable: "the provider could not be reached",
+  silent: "the provider said nothing in time",
+  refused: "the provider took no credential of the router's",
+  unreadable: "the source could not be read",
+  malformed: "what the source says has not its form",
+  lost: "the watch ended, and what was missed cannot be had",
+  closed: "the provider was closed",
+  fault: "the provider failed by an error of its own",
+};
+
+export const causeWords = (cause) => (cause ? picked(CAUSES, cause, visible(shortened(String(cause), 60))) : "");
+
+// Seconds since `observedAt`; null where that is no time. A wall clock that was set back makes it nothing, never less.
+export function ageOf({ observedAt }, now) {
+  const age = (now - new Date(observedAt).getTime()) / 1000;
+  return Number.isFinite(age) ? Math.max(age, 0) : null;
+}
+
+const together = (words) => words.replaceAll(" ", "\u00a0"); // on one line
+
+// [state and for how long, revision]: "Populated" and "revision 3, unchanged for 2 min".
+export function rowWords(item, now) {
+  const age = ageOf(item, now);
+  const lasting = age === null ? "" : `, ${item.state === "unavailable" ? "so" : "unchanged"} for ${together(duration(age))}`;
+  return [stateOf(item.state)[0], `revision ${number(item.localRevision)}${lasting}`];
+}
+
+// "5 min", "1 h": what the strips show.
+export const spanName = (span) => duration(span / 1000);
+
+// What a strip says in words. `spans` as of topology_spans.js.
+export function stripWords(evidence, spans, now) {
+  const transitions = evidence.filter(isTransition).filter(({ at }) => at >= (spans[0]?.from ?? now));
+  const unknown = spans.filter(({ state }) => state === "unknown").reduce((sum, { from, to }) => sum + to - from, 0);
+  const holes = unknown >= 1000 ? `; not known for ${duration(unknown / 1000)}` : "";
+  const newest = transitions.at(-1);
+  if (!newest) {
+    return `No transition${holes}`;
+  }
+  const ago = duration((now - newest.at) / 1000);
+  return `${count(transitions.length, "transition")}, the newest ${ago} ago: was ${visible(String(newest.before))}${holes}`;
+}
+
+// The rows of the panel: [name, value, note].
+export function detailRows(item, now) {
+  const age = ageOf(item, now);
+  return [
+    ["State", stateOf(item.state)[0]],
+    ["Local revision", number(item.localRevision), "accepted changes of this session; compares with no other"],
+    ["Observed", age === null ? visible(String(item.observedAt)) : `${duration(age)} ago`, "what is shown was accepted"],
+    ["At", age === null ? "" : `${dateTime(item.observedAt)} ${zone(item.observedAt)}`, "by the router's clock: a label"],
+    ["Agent", visible(item.agentId)],
+    ["Version", visible(item.agentCardVersion)],
+    ["Release", visible(item.releaseId)],
+  ].filter(([, value]) => value !== "");
+}
+
+const HOW = "in the tower's command line: idkmesh control-tower --router FILE. examples/router.yaml is such a file.";
+
+export const ABSENT =
+  "Nothing is observed here: this tower runs no router, or its router asks its provider at each use (observe: false, " +
+  `direct). Name a router's configuration with another provider ${HOW}`;
+
+export const NONE =
+  "No release is observed yet. The first invocation of a release, POST /agent/v1/invocations of the router, opens its " +
+  "observation; an hour without one closes it.";
