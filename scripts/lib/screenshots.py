@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +48,8 @@ def control_tower(folder: Path, *more: str) -> Iterator[str]:
     limits = ["--max-concurrent-requests", str(PLACES)]
     with subprocess.Popen([*command, *limits, *more], stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
-            yield process.stdout.readline().split()[-1] if process.stdout else ""
+            said = (line.split() for line in process.stdout or ())
+            yield next(words[-1] for words in said if words[1] == "control-tower")  # a router is announced before
         finally:
             process.terminate()
             process.wait(20)
@@ -208,6 +211,94 @@ def workloads(browser: Browser, folder: Path) -> None:
         looks(browser, origin, ("workloads", "mailer"), verdict="Ready", rows=(".module", 4))
 
 
+RELEASES = ("echo/1.0.0/r1", "search/2.1.0/blue", "search/2.1.0/green", "billing/0.9.3/r14", "mailer/1.4.0-rc.2/canary")
+
+
+class Agent(BaseHTTPRequestHandler):
+    """Answers every invocation with nothing."""
+
+    def do_POST(self) -> None:
+        """Answer."""
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Router:
+    """A router beside a tower: its configuration, its file of releases, and who uses it."""
+
+    def __init__(self, folder: Path, agent: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.config = folder / "router.yaml"
+        self._releases = folder / "releases.json"
+        self._agent = f"http://127.0.0.1:{agent}"
+        token = folder / "router.token"
+        token.touch(0o600)
+        token.write_text(TOKEN, encoding="utf-8")
+        self.config.write_text(
+            f'schema_version: "0.1"\nkind: idkmesh-router\nlisten: 127.0.0.1:{self.port}\n'
+            "credentials: [{id: control-plane, token_file: router.token}]\n"
+            "provider: {file: {path: releases.json}}\n",
+            encoding="utf-8",
+        )
+        self.declare()
+
+    def declare(self, empty: str = "", missing: str = "") -> None:
+        """Put a file with these releases in the place of the one that is there."""
+        rows = []
+        for release in RELEASES:
+            agent, version, name = release.split("/")
+            row = {"agentId": agent, "agentCardVersion": version, "releaseId": name}
+            rows += [row | {"endpoints": [self._agent] * (release != empty)}] * (release != missing)
+        document = {"schema_version": "0.1", "kind": "idkmesh-releases", "releases": rows}
+        part = self._releases.with_suffix(".part")
+        part.write_text(json.dumps(document), encoding="utf-8")
+        part.replace(self._releases)
+
+    def lose(self) -> None:
+        """Take the file away."""
+        self._releases.unlink()
+
+    def invoke(self, release: str) -> None:
+        """Use a release."""
+        agent, version, name = release.split("/")
+        body = {"agentId": agent, "agentCardVersion": version, "releaseId": name, "input": {}}
+        head = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)) as client:
+            client.request("POST", "/agent/v1/invocations", json.dumps(body), head)
+            client.getresponse().read()
+
+
+def topology(browser: Browser, folder: Path) -> None:
+    """Take the page of the topology: a provider that was lost, a release that was emptied, two that are not ready."""
+    folder.mkdir()
+    wait = threading.Event().wait
+    with HTTPServer(("127.0.0.1", 0), Agent) as agent:
+        threading.Thread(target=agent.serve_forever, daemon=True).start()
+        router = Router(folder, agent.server_port)
+        with control_tower(folder, "--router", str(router.config)) as origin:
+            wait(2)
+            for release in RELEASES:
+                router.invoke(release)
+            wait(9)
+            router.lose()
+            wait(6)
+            router.declare()
+            wait(9)
+            router.declare(empty="search/2.1.0/blue", missing="mailer/1.4.0-rc.2/canary")
+            wait(6)
+            router.declare(empty="billing/0.9.3/r14", missing="mailer/1.4.0-rc.2/canary")
+            wait(4)
+            for release in ("search/2.1.0/blue", "billing/0.9.3/r14", "search/2.1.0/blue"):
+                router.invoke(release)
+            looks(browser, origin, ("topology", "search/2.1.0/blue"), verdict="Ready", rows=(".release", len(RELEASES)))
+        agent.shutdown()
+
+
 def looks(browser: Browser, origin: str, route: tuple[str, str], *, verdict: str, rows: tuple[str, int]) -> None:
     """Take a page of lists in light, in dark with one open, and narrow, once it shows its rows."""
     page_name, opened = route
@@ -273,6 +364,7 @@ def main() -> None:
             context.close()
             dependencies(browser, Path(folder) / "dependencies")
             workloads(browser, Path(folder) / "workloads")
+            topology(browser, Path(folder) / "topology")
         finally:
             ended.set()
             busy.join()

@@ -156,6 +156,15 @@ def test_narrow_screens_do_not_scroll_sideways(browser: Browser, tmp_path: Path)
             page.keyboard.press("Escape")
 
 
+def test_the_bar_fits_at_every_width(browser: Browser, tmp_path: Path) -> None:
+    """CT-8.8: wherever the navigation goes beside the rest or below it, nothing of the bar is out of sight."""
+    with running(tmp_path / "events.sqlite3") as tower, watching(browser) as watched:
+        page = watched.ready(tower)
+        for width in range(420, 1300, 20):
+            page.set_viewport_size({"width": width, "height": 700})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, width
+
+
 def test_little_motion(browser: Browser, tmp_path: Path) -> None:
     """CT-8.8: whoever wants less motion gets none."""
     with running(tmp_path / "events.sqlite3") as tower:

@@ -247,7 +247,7 @@ def test_what_the_stream_did_not_bring_is_not_known(watched: Watched, tmp_path: 
             page = watched.ready(world.tower, "topology")
             is_so(page, ECHO, "Populated", 1)
             beside = page.locator(".verdict .beside")
-            expect(beside).to_contain_text(re.compile(r"The event stream is not open: .* \d+ s is not known"))
+            expect(beside).to_contain_text(re.compile(r"The event stream is not open: .* \d+\ss is not known"))
             world.declare(empty=(ECHO,))
             is_so(page, ECHO, "Empty", 2)
             seen(of(page, ECHO), "populated", "unknown")

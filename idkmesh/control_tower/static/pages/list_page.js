@@ -142,13 +142,14 @@ export class ListPage {
     }
   }
 
-  // When it is for the reader: {passed, now}, the seconds since the answer and the wall clock of the service in ms, by
-  // which it is counted since when something is so. What is old stands still: nobody knows whether it went on.
+  // When it is for the reader: {passed, now, at}, the seconds since the answer, the wall clock of the service in ms, by
+  // which it is counted since when something is so, and the `instant` of the same moment. What is old stands still:
+  // nobody knows whether it went on.
   #time() {
     const age = this.#feed.isOld() ? 0 : (this.#feed.age() ?? 0);
     const told = new Date(state.status?.generated_at).getTime();
     const answered = Number.isNaN(told) ? Date.now() - (instant() - this.#feed.at) : told + this.#feed.at - state.statusAt;
-    return { passed: age / 1000, now: answered + age };
+    return { passed: age / 1000, now: answered + age, at: this.#feed.at + age };
   }
 
   #showRows(shown, time) {

@@ -4,9 +4,9 @@ import { fetchAgain } from "../copy.js";
 import { el, setText, showRows, sign } from "../dom.js";
 import { clock, count, duration, number, visible } from "../format.js";
 import { isTarget, stateSign } from "../topology_events.js";
-import { releaseLink } from "./topology_row.js";
 import { ListDetail } from "./list_detail.js";
 import { Changes, Sign } from "./list_parts.js";
+import { releaseName } from "./topology_row.js";
 import { isTransition } from "./topology_spans.js";
 import { axis, StateStrip } from "./topology_strip.js";
 import { causeWords, detailRows, stateOf } from "./topology_words.js";
@@ -42,7 +42,7 @@ class Parts {
   constructor(name, history) {
     this.#history = history;
     this.nodes = [
-      el("h2", {}, this.#sign.element, releaseText(name)),
+      el("h2", {}, this.#sign.element, releaseName(name)),
       this.#meaning,
       this.#cause,
       this.#advice,
@@ -57,7 +57,8 @@ class Parts {
     ];
   }
 
-  tick(item, _list, { now }) {
+  tick(item, _list, time) {
+    const { now } = time;
     const evidence = this.#history.of(item.name);
     this.#sign.show(stateSign(item.state));
     const [, meaning, advice] = stateOf(item.state);
@@ -66,7 +67,7 @@ class Parts {
     const cause = item.state === "unavailable" ? causeWords(evidence.findLast(isFailure)?.event.data.cause) : "";
     setText(this.#cause, `Why: ${cause}.`);
     this.#cause.hidden = cause === "";
-    this.#strip.show(item, this.#history, now);
+    this.#strip.show(item, this.#history, time);
     this.#axis.hidden = !this.#history.read;
     axis(now).forEach((text, index) => setText(this.#axis.children[index], text));
     showRows(this.#rows, detailRows(item, now));
@@ -96,11 +97,6 @@ class Parts {
 }
 
 const isFailure = ({ after }) => after === "unavailable";
-
-const releaseText = (name) => {
-  const link = releaseLink(name);
-  return link.tagName === "A" ? link.firstElementChild : link;
-};
 
 function line({ at, before, after, event }, next) {
   const { localRevision: revision, cause } = event.data;

@@ -7,7 +7,7 @@
 import { ask } from "../api.js";
 import { backoff } from "../backoff.js";
 import { feed, onFeed, sequence } from "../feed.js";
-import { instant, STALE, state } from "../state.js";
+import { STALE, state } from "../state.js";
 import { evidenceOf, OMITTED, TYPES } from "./topology_spans.js";
 
 export const SPAN = 3_600_000; // ms
@@ -52,10 +52,10 @@ export class History {
     return { since: Math.min(least, now), first: least === started ? "none" : null };
   }
 
-  // What the stream has not brought so far, from its last byte on; null while it is open.
-  gap(now) {
-    const { phase, at } = state.stream;
-    const silent = instant() - Math.max(at, feed.loadedAt);
+  // What the stream has not brought so far, from its last byte on; null while it is open. `at` is the instant of `now`.
+  gap({ now, at }) {
+    const { phase, at: last } = state.stream;
+    const silent = at - Math.max(last, feed.loadedAt);
     return phase === "live" || silent < STALE ? null : { from: now - silent, to: Infinity };
   }
 

@@ -7,12 +7,15 @@ import { Sign } from "./list_parts.js";
 import { StateStrip } from "./topology_strip.js";
 import { rowWords } from "./topology_words.js";
 
-// A link to a release, which may break after each of its parts; text alone where the name has not the form of one.
-export function releaseLink(name) {
-  const parts = visible(name)
-    .split("/")
-    .flatMap((part, index) => [...(index ? ["/", el("wbr")] : []), part]);
-  const shown = el("bdi", {}, ...parts);
+// The name of a release, which may break after each of its parts.
+export function releaseName(name) {
+  const parts = visible(name).split("/");
+  return el("bdi", {}, ...parts.flatMap((part, index) => [...(index ? ["/", el("wbr")] : []), part]));
+}
+
+// A link to it; text alone where the name has not the form of one.
+function releaseLink(name) {
+  const shown = releaseName(name);
   return isTarget(name) ? el("a", { href: `#/topology/${name}`, dataset: { release: name } }, shown) : shown;
 }
 
@@ -37,10 +40,10 @@ export class ReleaseRow {
     );
   }
 
-  show(item, _list, chosen, { now }) {
+  show(item, _list, chosen, time) {
     this.#sign.show(stateSign(item.state));
     setAttribute(this.element, "data-state", stateSign(item.state));
-    const [state, rest] = rowWords(item, now);
+    const [state, rest] = rowWords(item, time.now);
     setText(this.#state, `${state}:`);
     setText(this.#rest, rest);
     if (chosen) {
@@ -48,6 +51,6 @@ export class ReleaseRow {
     } else {
       this.link.removeAttribute("aria-current");
     }
-    this.#strip.show(item, this.#history, now);
+    this.#strip.show(item, this.#history, time);
   }
 }

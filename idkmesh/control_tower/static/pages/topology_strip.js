@@ -1,13 +1,13 @@
 // The states of one release over time, now at the right end.
 //
-// Laws: states differ by shape before colour: populated stands full on the line, empty half and hollow, missing is a box
-// without a floor, unavailable hangs from the line, initializing lies flat; what is not known is a dashed line, and
-// before the release was observed there is none. What it comes to stands in words beside it.
+// Laws: states differ by shape before colour: populated stands full on the line, empty is low and hollow, missing is
+// high and hollow, unavailable hangs from the line, initializing lies flat; what is not known is a dashed line, and
+// before the release was observed there is the line alone. What it comes to stands in words beside it.
 
 import { el, setAttribute, setText, svg } from "../dom.js";
+import { state } from "../state.js";
 import { spansOf } from "./topology_spans.js";
 import { spanName, stripWords } from "./topology_words.js";
-import { state } from "../state.js";
 
 const WIDTH = 600;
 const BASE = 20;
@@ -25,7 +25,7 @@ const SHAPES = {
   unknown: (x, width) => `M${x} ${BASE}h${width}`,
 };
 
-const paths = () => Object.fromEntries(["none", ...Object.keys(SHAPES)].map((name) => [name, svg("path", { class: name })]));
+const NAMES = ["none", ...Object.keys(SHAPES)];
 
 // What the strips show: the shortest of WINDOWS in which all of this run of the tower is.
 export function windowOf(now) {
@@ -36,19 +36,21 @@ export function windowOf(now) {
 export class StateStrip {
   element;
   words = el("p.readout");
-  #paths = paths();
+  #paths = Object.fromEntries(NAMES.map((name) => [name, svg("path", { class: name })]));
   #key = "";
+  #spans = []; // what is drawn
 
   constructor() {
     const box = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" };
     this.element = el("div.states", {}, svg("svg", box, ...Object.values(this.#paths)));
   }
 
-  // `now` is the wall clock of the service in ms. Drawn anew where it would look different.
-  show(item, history, now) {
+  // Drawn anew where it would look different.
+  show(item, history, time) {
+    const { now } = time;
     const span = windowOf(now);
     const evidence = history.of(item.name);
-    const gap = history.gap(now);
+    const gap = history.gap(time);
     const moved = Math.floor(now / (span / FINE));
     const key = [item.state, item.observedAt, history.version, history.read, gap !== null, span, moved].join();
     this.element.hidden = !history.read;
@@ -56,12 +58,9 @@ export class StateStrip {
       this.#key = key;
       this.#draw(item, history, now, span, gap);
     }
-    const spans = this.#spans ?? [];
-    setText(this.words, history.read ? stripWords(evidence, spans, now) : "Reading its transitions.");
+    setText(this.words, history.read ? stripWords(evidence, this.#spans, now) : "Reading its transitions.");
     this.words.hidden = !history.read && history.trouble !== "";
   }
-
-  #spans = null;
 
   #draw(item, history, now, span, gap) {
     const { since, first } = history.reach(now);
@@ -72,7 +71,7 @@ export class StateStrip {
     const holes = gap ? [...history.holes, gap] : history.holes;
     const all = spansOf(told.filter(({ at }) => at >= begin), { since: begin, until: now, first, holes, now: present });
     this.#spans = all.filter(({ to }) => to > from).map((one) => ({ ...one, from: Math.max(one.from, from) }));
-    const drawn = Object.fromEntries(Object.keys(this.#paths).map((name) => [name, ""]));
+    const drawn = Object.fromEntries(NAMES.map((name) => [name, ""]));
     for (const each of this.#spans.filter(({ state: name }) => Object.hasOwn(SHAPES, name))) {
       const [left, right] = [each.from, each.to].map((at) => WIDTH * (1 - (now - at) / span));
       const width = each.state === "initializing" ? right - left : Math.max(right - left, LEAST);

@@ -7,7 +7,7 @@ import { state as tower } from "../state.js";
 import { stateSign } from "../topology_events.js";
 import { Sign } from "./list_parts.js";
 import { sample, windowOf } from "./topology_strip.js";
-import { spanName, stateOf, STATES } from "./topology_words.js";
+import { spanName, stateOf, STATES, together } from "./topology_words.js";
 
 const ORDER = ["populated", "empty", "missing", "unavailable", "initializing"];
 
@@ -47,7 +47,7 @@ export class TopologyVerdict {
     );
   }
 
-  update(list, history, { now }) {
+  update(list, history, time) {
     this.element.hidden = !list || list.items.length === 0;
     if (this.element.hidden) {
       return;
@@ -64,7 +64,7 @@ export class TopologyVerdict {
     for (const [state, chip] of this.#chips) {
       chip.show(counts.get(state), this.chosen === state);
     }
-    const reach = reachWords(history, now);
+    const reach = reachWords(history, time);
     setText(this.#reach, reach);
     this.#reach.hidden = reach === "";
   }
@@ -92,7 +92,7 @@ class Chip {
 }
 
 function verdictOf(all, counts) {
-  const of = (number_) => `${number(number_)} of ${count(all, "release")}`;
+  const of = (some) => `${number(some)} of ${count(all, "release")}`;
   const unavailable = counts.get("unavailable");
   if (unavailable > 0) {
     return [`${of(unavailable)} ${unavailable === 1 ? "is" : "are"} unavailable`, "bad"];
@@ -109,21 +109,23 @@ function verdictOf(all, counts) {
 }
 
 // How far the strips reach, and what may be missing in them.
-function reachWords(history, now) {
+function reachWords(history, time) {
   if (!history.read) {
     return history.trouble ? `Their transitions could not be read. ${history.trouble}` : "Reading their transitions.";
   }
+  const { now } = time;
   const { since } = history.reach(now);
   const span = windowOf(now);
   const begun = new Date(tower.status?.started_at).getTime() || 0;
   const why = since <= begun ? ", when the tower was started" : "";
-  const reach = since > now - span ? `; they are known since ${clockSeconds(since)}${why}` : "";
-  const gap = history.gap(now);
-  const lost = gap ? ` The event stream is not open: what changed in the last ${duration((now - gap.from) / 1000)} is not known.` : "";
+  const reach = since > now - span ? `; they are known from ${clockSeconds(since)} on${why}` : "";
+  const gap = history.gap(time);
+  const silent = gap ? together(duration((now - gap.from) / 1000)) : "";
+  const lost = gap ? ` The event stream is not open: what changed in the last ${silent} is not known.` : "";
   const trouble = history.trouble ? ` ${history.trouble}` : "";
   const held = history.holes.filter(({ to }) => to > now - span).length;
   const holes = held > 0 ? " Too many changed at once for each to be told: that time is not known." : "";
-  return `Each strip is the last ${spanName(span)}${reach}.${lost}${holes}${trouble}`;
+  return `The strips show the last ${spanName(span)}${reach}.${lost}${holes}${trouble}`;
 }
 
 // What each state looks like, means, and asks for.
@@ -134,7 +136,8 @@ export function legend() {
   });
   const unknown = [
     el("dt", {}, sample("unknown"), "Not known"),
-    el("dd", {}, "What was told says nothing of this time. Events that were lost, left out or have not arrived are missing."),
+    el("dd", {}, "Nothing was told of this time: events were lost, left out, or have not arrived."),
   ];
-  return el("details.legend.note", {}, el("summary", {}, "What the states mean, and what to do"), el("dl", {}, ...rows, ...unknown));
+  const title = el("summary", {}, "What the states mean, and what to do");
+  return el("details.legend.note", {}, title, el("dl", {}, ...rows, ...unknown));
 }

@@ -9,8 +9,8 @@ export const STATES = {
   populated: [
     "Populated",
     "It is declared and has a ready endpoint: invocations are passed on.",
-    "There is nothing to do. Where invocations fail with AGENT_TRANSPORT_FAILED, look at the instance: it is registered " +
-      "and does not answer.",
+    "There is nothing to do. Where invocations fail with AGENT_TRANSPORT_FAILED, look at the instance: it is " +
+      "registered and does not answer.",
   ],
   empty: [
     "Empty",
@@ -58,12 +58,13 @@ export function ageOf({ observedAt }, now) {
   return Number.isFinite(age) ? Math.max(age, 0) : null;
 }
 
-const together = (words) => words.replaceAll(" ", "\u00a0"); // on one line
+export const together = (words) => words.replaceAll(" ", "\u00a0"); // on one line
 
 // [state and for how long, revision]: "Populated" and "revision 3, unchanged for 2 min".
 export function rowWords(item, now) {
   const age = ageOf(item, now);
-  const lasting = age === null ? "" : `, ${item.state === "unavailable" ? "so" : "unchanged"} for ${together(duration(age))}`;
+  const how = item.state === "unavailable" ? "so" : "unchanged";
+  const lasting = age === null ? "" : `, ${how} for ${together(duration(age))}`;
   return [stateOf(item.state)[0], `revision ${number(item.localRevision)}${lasting}`];
 }
 
@@ -73,14 +74,15 @@ export const spanName = (span) => duration(span / 1000);
 // What a strip says in words. `spans` as of topology_spans.js.
 export function stripWords(evidence, spans, now) {
   const transitions = evidence.filter(isTransition).filter(({ at }) => at >= (spans[0]?.from ?? now));
-  const unknown = spans.filter(({ state }) => state === "unknown").reduce((sum, { from, to }) => sum + to - from, 0);
-  const holes = unknown >= 1000 ? `; not known for ${duration(unknown / 1000)}` : "";
+  const lengths = spans.filter(({ state }) => state === "unknown").map(({ from, to }) => (to - from) / 1000);
+  const unknown = lengths.reduce((sum, seconds) => sum + seconds, 0);
+  const holes = unknown >= 1 ? `; not known for ${duration(unknown)}` : "";
   const newest = transitions.at(-1);
   if (!newest) {
     return `No transition${holes}`;
   }
-  const ago = duration((now - newest.at) / 1000);
-  return `${count(transitions.length, "transition")}, the newest ${ago} ago: was ${visible(String(newest.before))}${holes}`;
+  const told = `${count(transitions.length, "transition")}, the newest ${duration((now - newest.at) / 1000)} ago`;
+  return `${told}: was ${visible(String(newest.before))}${holes}`;
 }
 
 // The rows of the panel: [name, value, note].
@@ -88,9 +90,9 @@ export function detailRows(item, now) {
   const age = ageOf(item, now);
   return [
     ["State", stateOf(item.state)[0]],
-    ["Local revision", number(item.localRevision), "accepted changes of this session; compares with no other"],
-    ["Observed", age === null ? visible(String(item.observedAt)) : `${duration(age)} ago`, "what is shown was accepted"],
-    ["At", age === null ? "" : `${dateTime(item.observedAt)} ${zone(item.observedAt)}`, "by the router's clock: a label"],
+    ["Local revision", number(item.localRevision), "compares with no other session"],
+    ["Observed", age === null ? visible(String(item.observedAt)) : `${duration(age)} ago`],
+    ["At", age === null ? "" : `${dateTime(item.observedAt)} ${zone(item.observedAt)}`, "by the router's clock"],
     ["Agent", visible(item.agentId)],
     ["Version", visible(item.agentCardVersion)],
     ["Release", visible(item.releaseId)],
@@ -100,9 +102,9 @@ export function detailRows(item, now) {
 const HOW = "in the tower's command line: idkmesh control-tower --router FILE. examples/router.yaml is such a file.";
 
 export const ABSENT =
-  "Nothing is observed here: this tower runs no router, or its router asks its provider at each use (observe: false, " +
-  `direct). Name a router's configuration with another provider ${HOW}`;
+  "Nothing is observed here: this tower runs no router, or its router asks its provider at each use (observe: " +
+  `false, direct). Name a router's configuration with another provider ${HOW}`;
 
 export const NONE =
-  "No release is observed yet. The first invocation of a release, POST /agent/v1/invocations of the router, opens its " +
-  "observation; an hour without one closes it.";
+  "No release is observed yet. The first invocation of a release, POST /agent/v1/invocations of the router, opens " +
+  "its observation; an hour without one closes it.";
