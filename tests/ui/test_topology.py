@@ -158,7 +158,7 @@ def test_states_revisions_ages_and_transitions(watched: Watched, world: World) -
 
     seen(of(page, OTHER), "populated", "empty", "missing", "unavailable")
     expect(of(page, OTHER).locator(".readout")).to_have_text(
-        re.compile(r"^5 transitions, the newest \d+ s ago: was unavailable$")
+        re.compile(r"^5 transitions, the newest .* ago: was unavailable$")
     )
     expect(panel.get_by_role("heading", name="5 transitions")).to_be_visible()
     moves = panel.locator(".changes").first.get_by_role("listitem")
@@ -189,7 +189,7 @@ def test_ages_go_on_between_answers(watched: Watched, world: World) -> None:
             row["observedAt"] = "2020-01-01T00:00:00.000Z"
 
     state = of(page, ECHO).locator(".state")
-    expect(state).to_have_text(re.compile(r"unchanged for \d\ss$"))
+    expect(state).to_have_text(re.compile(r"unchanged for \d"))
     shown = state.inner_text()
     until(page, lambda: state.inner_text() != shown)
     documents(page, long_ago)
@@ -228,7 +228,7 @@ def test_what_is_no_longer_told_is_grey_and_has_an_age(watched: Watched, world: 
     judged(page, "The one release is populated")
     page.route(PROJECTION, lambda answer: answer.abort())
     expect(page.locator(".told")).to_have_attribute("data-stale", "")
-    expect(page.locator(".live")).to_contain_text(re.compile(r"does not answer.*Shown as of \d+ s ago"))
+    expect(page.locator(".live")).to_contain_text(re.compile(r"does not answer.*Shown as of .* ago"))
     state = of(page, ECHO).locator(".state")
     shown = state.inner_text()
     page.wait_for_timeout(1100)
@@ -247,7 +247,9 @@ def test_what_the_stream_did_not_bring_is_not_known(watched: Watched, tmp_path: 
             page = watched.ready(world.tower, "topology")
             is_so(page, ECHO, "Populated", 1)
             beside = page.locator(".verdict .beside")
-            expect(beside).to_contain_text(re.compile(r"The event stream is not open: .* \d+\ss is not known"))
+            expect(beside).to_contain_text(
+                re.compile(r"The event stream is not open: what changed in the last .* is not known")
+            )
             world.declare(empty=(ECHO,))
             is_so(page, ECHO, "Empty", 2)
             seen(of(page, ECHO), "populated", "unknown")
@@ -264,7 +266,9 @@ def test_changes_that_were_too_many_to_tell_leave_a_hole(watched: Watched, world
     seen(of(page, ECHO), "populated")
     facts = {"from": "populated", "to": "empty", "localRevision": 2}
     world.tower.emit("idkmesh.topology.changed", facts, subject=ECHO, source="/router")  # of another router
-    expect(of(page, ECHO).locator(".state")).to_have_text(re.compile(r"for ([2-9]|\d\d)\ss$"))  # a hole with a length
+    expect(of(page, ECHO).locator(".state")).to_have_text(
+        re.compile(r"for ([2-9]|\d\d|\d+\smin)")
+    )  # a hole with a length
     world.tower.emit("idkmesh.topology.omitted", {"omitted": 7, "seconds": 10.0}, source="/control-tower")
     expect(page.locator(".verdict .beside")).to_contain_text("Too many changed at once")
     seen(of(page, ECHO), "populated", "unknown")

@@ -5,9 +5,10 @@
 // before the release was observed there is the line alone. What it comes to stands in words beside it.
 
 import { el, setAttribute, setText, svg } from "../dom.js";
+import { duration } from "../format.js";
 import { state } from "../state.js";
 import { spansOf } from "./topology_spans.js";
-import { spanName, stripWords } from "./topology_words.js";
+import { stripWords } from "./topology_words.js";
 
 const WIDTH = 600;
 const BASE = 20;
@@ -92,4 +93,4 @@ export function sample(name) {
   return el("span.states.sample", {}, svg("svg", box, line, shape));
 }
 
-export const axis = (now) => [`${spanName(windowOf(now))} ago`, "now"];
+export const axis = (now) => [`${duration(windowOf(now) / 1000)} ago`, "now"];

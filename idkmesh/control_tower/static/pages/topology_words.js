@@ -68,8 +68,8 @@ export function rowWords(item, now) {
   return [stateOf(item.state)[0], `revision ${number(item.localRevision)}${lasting}`];
 }
 
-// "5 min", "1 h": what the strips show.
-export const spanName = (span) => duration(span / 1000);
+// "minute", "5 min", "hour": what the strips show the last of.
+export const spanName = (span) => picked({ 60_000: "minute", 3_600_000: "hour" }, span, duration(span / 1000));
 
 // What a strip says in words. `spans` as of topology_spans.js.
 export function stripWords(evidence, spans, now) {
