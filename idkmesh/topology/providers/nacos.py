@@ -67,7 +67,7 @@ class NacosProvider:
             from idkmesh.topology.providers.nacos_follower import NacosFollower  # noqa: PLC0415  an extra, and heavy
         except ImportError:
             raise MissingPackageError(
-                "the provider nacos cannot load the package nacos-sdk-python; install idkmesh[nacos] anew"
+                "the provider nacos cannot load the package nacos-sdk-python; install 'idkmesh[nacos]' anew"
             ) from None
         self._continuous = observe
         self._watches = Watches()

@@ -16,4 +16,5 @@ def need(module: str, package: str, provider: str) -> None:
     except (ImportError, ValueError):  # of a module whose package is not there, or is another one of this name
         found = False
     if not found:
-        raise MissingPackageError(f"the provider {provider} needs the package {package}; install idkmesh[{provider}]")
+        mend = f"pip install 'idkmesh[{provider}]'"
+        raise MissingPackageError(f"the provider {provider} needs the package {package}: {mend}")
