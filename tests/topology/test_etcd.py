@@ -511,7 +511,7 @@ def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """RT-8.4: the line says which extra brings it."""
     monkeypatch.setattr(packages, "find_spec", lambda _: None)
     with pytest.raises(
-        MissingPackageError, match=r"^the provider etcd needs the package etcd3gw; install idkmesh\[etcd\]$"
+        MissingPackageError, match=r"^the provider etcd needs the package etcd3gw: pip install 'idkmesh\[etcd\]'$"
     ):
         EtcdProvider(["http://h"], line=lambda *_: None)
 

@@ -436,7 +436,7 @@ def test_servers() -> None:
 def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """RT-8.4: the line says which extra brings it."""
     monkeypatch.setattr(packages, "find_spec", lambda _: None)
-    line = r"^the provider nacos needs the package nacos-sdk-python; install idkmesh\[nacos\]$"
+    line = r"^the provider nacos needs the package nacos-sdk-python: pip install 'idkmesh\[nacos\]'$"
     with pytest.raises(MissingPackageError, match=line):
         NacosProvider(["h:1"], line=lambda *_: None)
 
