@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
 import urllib.request
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from scripts.bench.benchlib.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,14 +30,11 @@ WHY_NOT = (
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Return ports that nobody listens on, and that the system gives to none of the tests beside this one."""
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
 
 
 class Etcd:

@@ -59,6 +59,20 @@ def alive(pid: int) -> bool:
     return text.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
+def group_of(pid: int) -> int:
+    """Return the process group; 0 when the process has ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return 0
+
+
+def program_of(pid: int) -> bytes:
+    """Return the command line, each word with a zero byte behind it; nothing when the process has ended meanwhile."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def with_variable(word: str) -> list[int]:
     """Return the processes that inherited this ``NAME=value`` and have not ended; of this one of the parallel runs."""
     found = []

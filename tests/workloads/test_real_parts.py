@@ -188,7 +188,7 @@ def test_ended_in_the_middle_of_a_pass(folder: Path, children: Callable[..., lis
         assert waited(lambda: len(children()) > 3)  # two workers, a guard, and a command
         began = time.monotonic()
         assert side.supervisor.stop(30)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 20
         assert side.keeper.stop(30)
         assert side.keeper.held() is None
         assert SqliteLeaseStore(folder / "lease.sqlite3").holder() is None
@@ -196,7 +196,7 @@ def test_ended_in_the_middle_of_a_pass(folder: Path, children: Callable[..., lis
     assert waited(lambda: threading.active_count() == threads)
     assert children("Z") == []
     assert children() == []
-    assert descriptors() == open_before
+    assert waited(lambda: descriptors() == open_before)
 
 
 def test_another_program_holds_the_files(folder: Path, driver: ProcessDriver) -> None:
