@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from xdist.remote import Producer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def keys_end_what_is_started() -> Iterator[None]:
+    """Have Ctrl-C end what tests start: a shell has a suite in the background ignore it, and its children would too."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGQUIT)}
+    for number, handler in before.items():
+        if handler is signal.SIG_IGN:
+            # One that does nothing: unlike an ignored signal, a child does not inherit it.
+            signal.signal(number, lambda *_: None)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.hookimpl(optionalhook=True)
