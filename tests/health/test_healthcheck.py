@@ -251,7 +251,7 @@ def answering(reply: Callable[[socket.socket], None]) -> Iterator[int]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield listener.getsockname()[1]
-        thread.join(20)
+        thread.join(30)
         assert not thread.is_alive()
 
 
@@ -259,7 +259,7 @@ def trickle(connection: socket.socket) -> None:
     """Send a byte of an endless head again and again: each comes long before any timeout of a single wait."""
     with contextlib.suppress(OSError):
         connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
-        for _ in range(30):
+        for _ in range(100):
             connection.sendall(b"x")
             time.sleep(0.1)
 
@@ -277,7 +277,7 @@ def test_the_deadline_is_a_total(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(trickle) as port:
         began = time.monotonic()
         assert check(capsys, "--timeout", "0.4", "--port", str(port)) == (1, "timed out after 0.4 s\n")
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 6.0, "the bytes alone would take ten"
     release = threading.Event()
     with answering(lambda _: held(release)) as port:
         assert check(capsys, "--timeout", "0.2", "--port", str(port)) == (1, "timed out after 0.2 s\n")

@@ -148,7 +148,7 @@ def test_a_call_that_is_out_is_waited_for_by_nobody(gate: threading.Event) -> No
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "test-call")
     assert thread.daemon
     gate.set()
-    thread.join(5)
+    thread.join(30)
     assert calls.call(lambda: 7, within(5)) == 7
 
 

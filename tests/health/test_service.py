@@ -293,7 +293,7 @@ def test_a_fifo_holds_nobody_up_who_reloads(tmp_path: Path) -> None:
     os.mkfifo(file)
     reader = threading.Thread(target=watched.health.reload_from, args=(file,), daemon=True)
     reader.start()
-    reader.join(5)
+    reader.join(30)
     assert not reader.is_alive()
     ((line, level),) = watched.lines
     assert line.startswith(f"the probe matrix is refused, the running one stays: {file}:1:1: is a FIFO")

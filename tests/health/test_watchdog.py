@@ -97,7 +97,7 @@ def test_nobody_waits_for_a_lock(watchdog: Watchdog) -> None:
     with watchdog._lock:
         thread = threading.Thread(target=use, daemon=True)
         thread.start()
-        thread.join(20)
+        thread.join(30)
         assert read == [(), {"front": 0.0}]
 
 
@@ -127,7 +127,7 @@ def test_many_threads_register_and_end() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(30)
     assert faults == []
     assert watchdog.silences(0.0) == {}
 
