@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 TOKEN = "a-token-of-the-test-suite-0123456789"
+PATIENCE = 60.0
+"""Seconds after which a test gives up on a program that it has started."""
+
 COMMAND = (sys.executable, "-m", "idkmesh")
 
 
@@ -45,7 +48,7 @@ def idkmesh(*arguments: str, cwd: Path | None = None, stdin: bytes = b"", **env:
         [*COMMAND, *arguments],
         input=stdin,
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE,
         cwd=cwd,
         env=environment(**env),
         check=False,
@@ -65,7 +68,7 @@ class Service:
         self.host, self.port = found[2].strip("[]"), int(found[3])
 
     def get(self, path: str, **fields: str) -> tuple[int, bytes]:
-        client = http.client.HTTPConnection(self.host, self.port, timeout=10)
+        client = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
         try:
             client.request("GET", path, headers={name.replace("_", "-"): value for name, value in fields.items()})
             answer = client.getresponse()
@@ -76,7 +79,7 @@ class Service:
     def stop(self, number: int = signal.SIGTERM) -> tuple[int, str]:
         """Signal, wait, and return the exit code and what was written to standard error."""
         self.process.send_signal(number)
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, errors
 
 
@@ -100,12 +103,33 @@ def serving(*arguments: str, cwd: Path | None = None, **env: Any) -> Iterator[Se
 
 def wait_until_started(service: Service) -> None:
     """Wait for startup without asking a probe, whose answers are logged."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while True:
         status = json.loads(service.get("/api/v1/status", Authorization=f"Bearer {TOKEN}")[1])
         if status["operations"]["health"]["started"]:
             return
         assert time.monotonic() < deadline
+
+
+@contextlib.contextmanager
+def body_to_come(service: Service) -> Iterator[socket.socket]:
+    """Send the head of a request whose body is still to come, which keeps a drain open, and wait until it was read."""
+    with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as waiting:
+        waiting.sendall(
+            f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nContent-Type: message/http\r\nContent-Length: 1\r\n"
+            "Expect: 100-continue\r\n\r\n".encode()
+        )
+        assert waiting.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        yield waiting
+
+
+def wait_until_draining(service: Service) -> None:
+    """Wait until readiness says so."""
+    deadline = time.monotonic() + PATIENCE
+    while b"shutting_down" not in service.get("/readyz")[1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def one_line(text: str) -> bool:
@@ -260,7 +284,7 @@ def test_the_token_of_a_client_file_is_not_printed(tmp_path: Path) -> None:
         token = json.loads(file.read_text())["token"]
         assert service.get("/api/v1/status", Authorization=f"Bearer {token}")[0] == 200
         service.process.send_signal(signal.SIGTERM)
-        rest, errors = service.process.communicate(timeout=20)
+        rest, errors = service.process.communicate(timeout=PATIENCE)
     assert token not in service.line + line + rest + errors
 
 
@@ -431,16 +455,10 @@ def test_port_file_after_a_forced_end(tmp_path: Path) -> None:
     command = ("control-tower", "--port=0", f"--port-file={port_file}")
     with (
         serving(*command, IDKMESH_CONTROL_TOWER_TOKEN=TOKEN) as service,
-        socket.create_connection(("127.0.0.1", service.port), 5) as waiting,
+        body_to_come(service),
     ):
-        # A body that is still to come keeps the drain open.
-        waiting.sendall(
-            f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n"
-            f"Authorization: Bearer {TOKEN}\r\nContent-Type: message/http\r\nContent-Length: 1\r\n\r\n".encode()
-        )
-        time.sleep(0.2)
         service.process.terminate()
-        time.sleep(0.2)
+        wait_until_draining(service)
         assert service.stop() == (143, "")
     assert port_file.exists()
     with serving(*command) as service:
@@ -477,21 +495,15 @@ def test_probes_are_logged_when_their_status_changes() -> None:
             for path in ("/healthz", "/readyz"):
                 assert service.get(path)[0] == 200
         assert service.get("/healthz?verbose", Host="pod")[0] == 200
-        # A request whose body is still to come keeps the drain open.
-        with socket.create_connection(("127.0.0.1", service.port), 5) as waiting:
-            waiting.sendall(
-                f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n"
-                f"Authorization: Bearer {TOKEN}\r\nContent-Type: message/http\r\nContent-Length: 1\r\n\r\n".encode()
-            )
-            time.sleep(0.2)
+        with body_to_come(service) as waiting:
             service.process.terminate()
-            time.sleep(0.2)
+            wait_until_draining(service)
             for _ in range(5):
                 assert service.get("/readyz")[0] == 503
                 assert service.get("/healthz")[0] == 200
             waiting.sendall(b"x")
             assert waiting.recv(65536).startswith(b"HTTP/1.0 200 ")
-        _, errors = service.process.communicate(timeout=10)
+        _, errors = service.process.communicate(timeout=PATIENCE)
     assert service.process.returncode == 0
     records = [json.loads(line) for line in errors.splitlines()]
     assert [(record["path"], record["status"]) for record in records if record["path"].endswith("z")] == [
@@ -507,7 +519,7 @@ def test_open_gives_the_link_to_the_browser(tmp_path: Path) -> None:
     with serving("control-tower", "--port=0", "--open", BROWSER=f"{browser} %s") as service:
         assert service.process.stdout is not None
         link = service.process.stdout.readline().removeprefix("open ")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         while not (tmp_path / "opened").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         assert (tmp_path / "opened").read_text() == link
@@ -521,7 +533,10 @@ def test_open_gives_the_link_to_the_browser(tmp_path: Path) -> None:
 def test_announced_port_accepts_at_once() -> None:
     """CT-9.1: the line comes when the port listens, whatever standard output is."""
     for _ in range(5):
-        with serving("control-tower", "--port=0") as service, socket.create_connection(("127.0.0.1", service.port), 5):
+        with (
+            serving("control-tower", "--port=0") as service,
+            socket.create_connection(("127.0.0.1", service.port), PATIENCE),
+        ):
             pass
 
 
@@ -534,8 +549,8 @@ def test_early_signal_never_opens_the_port(tmp_path: Path) -> None:
         time.sleep(delay)
         process.terminate()
         started = time.monotonic()
-        _, errors = process.communicate(timeout=10)
-        assert time.monotonic() - started < 2
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert time.monotonic() - started < 10, "long before anybody would kill it"
         # Before Python has run a line of ours, the system's own way to end is all there is.
         assert process.returncode in {0, 143, -signal.SIGTERM}
         assert errors == b""
@@ -563,7 +578,7 @@ sys.exit(main())
 def test_signal_while_modules_load(module: str, number: int) -> None:
     """CT-9.4: no traceback and no word, from the first import on."""
     command = [sys.executable, "-c", SIGNAL_WHILE_LOADING, module, str(int(number))]
-    done = subprocess.run(command, capture_output=True, env=environment(), timeout=20, check=False)
+    done = subprocess.run(command, capture_output=True, env=environment(), timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"", b"")
 
 
@@ -571,7 +586,7 @@ def test_ignored_sigint_stays_ignored_while_modules_load() -> None:
     """CT-9.4: a shell starts what runs in the background so."""
     inner = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{SIGNAL_WHILE_LOADING}"
     command = [sys.executable, "-c", inner.replace("control-tower", "none"), "idkmesh.cli", str(int(signal.SIGINT))]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=20, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=PATIENCE, check=False)
     assert done.returncode == 2
     assert one_line(done.stderr)
 
@@ -588,7 +603,7 @@ def test_closed_pipe_is_a_quiet_end() -> None:
             stdout=write,
             stderr=subprocess.PIPE,
             env=environment(),
-            timeout=20,
+            timeout=PATIENCE,
             check=False,
         )
         assert (done.returncode, done.stderr) == (141, b"")
@@ -600,7 +615,7 @@ def test_closed_standard_streams() -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "{sys.executable}" -m idkmesh inspect-request - <&- >&- 2>&-'],
         env=environment(),
-        timeout=20,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 2
@@ -608,12 +623,13 @@ def test_closed_standard_streams() -> None:
         ["/bin/sh", "-c", f'exec "{sys.executable}" -m idkmesh inspect-request - >&-'],
         input=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
         env=environment(),
-        timeout=20,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0
 
 
+@pytest.mark.alone
 def test_start_to_first_answer_is_quick() -> None:
     """Start to first answer: 300 ms on an idle machine, and three times that on a busy one. The best of three."""
     best = float("inf")
@@ -621,7 +637,7 @@ def test_start_to_first_answer_is_quick() -> None:
         started = time.monotonic()
         with serving("control-tower", "--port=0") as service:
             while service.get("/readyz")[0] != 200:
-                assert time.monotonic() < started + 20
+                assert time.monotonic() < started + PATIENCE
             best = min(best, time.monotonic() - started)
     assert best < 0.9
 
@@ -692,7 +708,7 @@ def test_interrupt_is_130() -> None:
         # More than a pipe holds: it is written once the command reads.
         process.stdin.write(b"x" * 1_000_000)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=10) == (b"", b"")
+        assert process.communicate(timeout=PATIENCE) == (b"", b"")
         assert process.returncode == 130
 
 
@@ -806,7 +822,7 @@ def test_serve_without_a_target(folder: Path, target: str, told: str) -> None:
 def test_serve_folder_strange_paths(folder: Path, target: str) -> None:
     """Never a file outside the folder, a traceback, or a redirect to another host."""
     with serving("serve", "site", "--port=0", cwd=folder) as service:
-        with socket.create_connection(("127.0.0.1", service.port), 5) as client:
+        with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
             client.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
             answer = b"".join(iter(lambda: client.recv(65536), b""))
         assert answer.split()[1] in {b"404", b"400"}
@@ -824,7 +840,7 @@ def test_serve_folder_names_and_queries(folder: Path) -> None:
             ("/a.txt?a?b\\%00", b"file"),
             ("/b%5Cc.txt", b"odd"),
         ):
-            with socket.create_connection(("127.0.0.1", service.port), 5) as client:
+            with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
                 client.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
                 answer = b"".join(iter(lambda: client.recv(65536), b""))
             assert answer.startswith(b"HTTP/1.0 200 "), target
@@ -835,7 +851,7 @@ def test_serve_folder_redirects_stay_here(folder: Path) -> None:
     """The redirect that adds a slash names a path of this server, whatever the path begins with."""
     with serving("serve", "site", "--port=0", cwd=folder) as service:
         for target in ("/sub", "//sub", "//evil.example/../sub"):
-            with socket.create_connection(("127.0.0.1", service.port), 5) as client:
+            with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
                 client.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
                 answer = b"".join(iter(lambda: client.recv(65536), b"")).decode()
             found = re.search(r"(?m)^Location: (.*?)\r$", answer)
@@ -892,7 +908,7 @@ def test_serve_tls(folder: Path) -> None:
     for flags in ((f"--tls-cert={cert}", f"--tls-key={key}"), (f"--tls-cert={both}",)):
         with serving("serve", "thing:app", "--port=0", *flags, cwd=folder) as service:
             assert "https://127.0.0.1:" in service.line
-            client = http.client.HTTPSConnection("127.0.0.1", service.port, timeout=10, context=context)
+            client = http.client.HTTPSConnection("127.0.0.1", service.port, timeout=PATIENCE, context=context)
             client.request("GET", "/")
             assert client.getresponse().read() == b"wsgi https"
             client.close()

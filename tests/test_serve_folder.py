@@ -151,7 +151,7 @@ def ends_well(process: subprocess.Popen[str]) -> bool:
     """Say whether SIGTERM ends it with 0, in good time."""
     began = time.monotonic()
     process.terminate()
-    return process.wait(15) == 0 and time.monotonic() - began < 8
+    return process.wait(30) == 0 and time.monotonic() - began < 20
 
 
 def test_nobody_reads_the_log(site: Path) -> None:
