@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TOKEN = "secret-token-of-the-test-suite-0123456789"
 OTHER_TOKEN = "another-token-of-the-test-suite-987654321"
 HEAD = f"Host: 127.0.0.1:%d\r\nX-IDKMesh-UI-Token: {TOKEN}\r\n"
-WAIT = 10_000  # ms until a condition that a test waits for counts as missed
+WAIT = 30_000  # ms until a condition that a test waits for counts as missed
 STARTED = 4
 """Events of the start of a tower that depends on nothing."""
 
@@ -73,13 +73,13 @@ def running(
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(30)
 
 
 @contextlib.contextmanager
 def stream_held(tower: Tower) -> Iterator[None]:
     """Hold one stream."""
-    with socket.create_connection(("127.0.0.1", tower.port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", tower.port), timeout=WAIT / 1000) as client:
         client.sendall(f"GET /api/v1/events/stream HTTP/1.1\r\n{HEAD % tower.port}\r\n".encode())
         assert b" 200 " in client.recv(4096)
         yield

@@ -55,8 +55,9 @@ def test_only_the_leader_asks(watched: Watched, tower: Tower) -> None:
     asked: list[str] = []
     for page in pages:
         page.on("request", lambda request: asked.append(request.url))
+    began = time.monotonic()
     pages[0].wait_for_timeout(2500)
-    assert 1 <= sum(url.endswith("/api/v1/status") for url in asked) <= 4
+    assert 1 <= sum(url.endswith("/api/v1/status") for url in asked) <= time.monotonic() - began + 1.5
 
 
 def test_visible_tab_takes_over_from_a_hidden_one(watched: Watched, tower: Tower) -> None:
@@ -100,14 +101,14 @@ def test_token_leaves_the_address_before_anything_is_loaded(watched: Watched, to
             route.continue_()
         else:
             error = {"error": {"code": "overloaded", "message": ""}}
-            route.fulfill(status=503, headers={"Retry-After": "1"}, json=error)
+            route.fulfill(status=503, headers={"Retry-After": "2"}, json=error)
 
     page.route("**/static/css/base.css", refuse)
     page.goto(tower.link)
-    expect(page).to_have_url(f"{tower.origin}/", timeout=1000)
+    expect(page).to_have_url(f"{tower.origin}/")
     assert len(asked) < 3
     verdict(page, "Ready")
-    assert asked[2] - asked[1] > 1
+    assert asked[2] - asked[1] > 2
 
 
 def test_browser_without_storage_is_told(watched: Watched, tower: Tower) -> None:

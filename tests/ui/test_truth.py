@@ -21,7 +21,7 @@ from idkmesh.control_tower import inspection_routes
 from idkmesh.events.retention import Retention
 from idkmesh.httpd.inspection import inspect_request
 from idkmesh.service_runtime import ServiceLimits
-from tests.ui.support import HEAD, REFUSED, STARTED, TOKEN, live, running, stream_held, verdict
+from tests.ui.support import HEAD, REFUSED, STARTED, TOKEN, WAIT, live, running, stream_held, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def request_held(tower: Tower, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         deadline = time.monotonic() + 10
         while not entered.is_set():
             assert time.monotonic() < deadline, "the place was never free"
-            client = clients.enter_context(socket.create_connection(("127.0.0.1", tower.port), timeout=10))
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", tower.port), timeout=WAIT / 1000))
             client.sendall((head + body).encode())
             # The page's own poll may hold the place at this moment: then this is refused, and asked again.
             until_either(entered, client)
@@ -77,11 +77,11 @@ def test_overload(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPa
             verdict(page, "Overloaded")
             expect(page.locator("#explanation")).to_contain_text("Every place is taken.")
             expect(page.locator("body")).to_have_attribute("data-stale", "")
-            expect(page.locator("#chip")).to_have_text(re.compile(r"^[3-9] s old$"))
+            expect(page.locator("#chip")).to_have_text(re.compile(r"^([3-9]|\d\d) s old$"))
             page.evaluate("location.hash = '#/events'")
             message = page.locator(".message[data-kind=warn]")
             expect(message).to_contain_text("Overloaded Every place is taken.")
-            expect(message).to_contain_text(re.compile(r"Figures are \d s old\."))
+            expect(message).to_contain_text(re.compile(r"Figures are \d+ s old\."))
             page.evaluate("location.hash = '#/overview'")
         verdict(page, "Ready")
         expect(page.locator("body")).not_to_have_attribute("data-stale", "")
@@ -96,7 +96,7 @@ def test_page_loads_although_one_place_is_all_there_is(watched: Watched, tmp_pat
     with running(tmp_path / "events.sqlite3", limits=ServiceLimits(max_concurrent_requests=1)) as tower:
         watched.ready(tower).close()
         assert (
-            tower.server.usage().overloaded_total <= 6
+            tower.server.usage().overloaded_total <= 20
         )  # of 54 files: a place is freed a moment after its answer has come
 
 
@@ -131,11 +131,12 @@ def test_seconds_that_were_not_measured(watched: Watched, tower: Tower) -> None:
     page.route("**/api/v1/status", lambda route: route.abort())
     began = time.monotonic()
     page.wait_for_timeout(3200)
+    least = time.monotonic() - began
     page.unroute_all()
     verdict(page, "Ready")
-    away = time.monotonic() - began
+    most = time.monotonic() - began
     missed = int(re.search(r"(\d+) s not measured", words.inner_text())[1])  # type: ignore[index]
-    assert away - 2.5 < missed < away + 1.5
+    assert least - 2.5 < missed < most + 1.5
     expect(line).to_have_attribute("d", re.compile("^M[^M]+M"))
 
 
@@ -145,7 +146,7 @@ def test_machine_that_slept(watched: Watched, tower: Tower) -> None:
     page = watched.ready(tower)
     page.route("**/api/v1/status", lambda route: route.abort())
     page.evaluate("{ const now = Date.now; Date.now = () => now() + 600_000; }")
-    expect(page.locator("#chip")).to_have_text(re.compile(r"^10 min( \d s)? old$"))
+    expect(page.locator("#chip")).to_have_text(re.compile(r"^10 min( \d+ s)? old$"))
 
 
 def test_slow_question_does_not_hold_the_status_up(watched: Watched, tower: Tower) -> None:
@@ -317,7 +318,7 @@ def test_lifetime_of_a_stream_is_no_fault(watched: Watched, tmp_path: Path) -> N
             new MutationObserver(() => said.push(document.querySelector('.live').textContent))
                 .observe(document.querySelector('.live'), { childList: true, subtree: true, characterData: true });
         }""")
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + WAIT / 1000
         while tower.server.status()["operations"]["streams"]["opened_total"] < 3:
             assert time.monotonic() < deadline
             tower.emit("test.steady", {})
@@ -367,7 +368,7 @@ def command(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         finally:
             process.send_signal(signal.SIGCONT)
             process.terminate()
-            process.wait(20)
+            process.wait(WAIT / 1000)
 
 
 def test_stopped_service_turns_everything_grey(watched: Watched, tmp_path: Path) -> None:
@@ -379,8 +380,8 @@ def test_stopped_service_turns_everything_grey(watched: Watched, tmp_path: Path)
         process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         expect(page.locator("body")).to_have_attribute("data-stale", "")
-        assert 1.4 < time.monotonic() - stopped < 4.5
-        expect(page.locator("#chip")).to_have_text(re.compile(r"^[3-9] s old$"))
+        assert 1.4 < time.monotonic() - stopped < 10.0
+        expect(page.locator("#chip")).to_have_text(re.compile(r"^([3-9]|\d\d) s old$"))
         assert "grayscale" in page.locator(".facts").evaluate("element => getComputedStyle(element).filter")
         verdict(page, "No answer")
         page.evaluate("location.hash = '#/events'")
