@@ -135,7 +135,7 @@ def test_what_is_asked() -> None:
 def pair() -> Iterator[tuple[WatchStream, socket.socket]]:
     near, far = socket.socketpair()
     stream = WatchStream(near, NOW)
-    far.settimeout(10)
+    far.settimeout(30)
     yield stream, far
     stream.close()
     far.close()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
-LONG, SLACK = 60.0, 1.0
+LONG, SLACK = 60.0, 5.0
 
 
 @pytest.fixture(scope="module")
@@ -285,13 +285,13 @@ def test_one_of_several_members_is_down(etcd: Etcd) -> None:
     """AR-6.1: a member that is down or silent costs its share of the time; the next call asks the good one first."""
     (port,) = free_ports(1)
     with silent() as url:
-        store = EtcdLeaseStore([f"http://127.0.0.1:{port}", url, etcd.url], call_seconds=3)
+        store = EtcdLeaseStore([f"http://127.0.0.1:{port}", url, etcd.url], call_seconds=9)
         grant = store.acquire("one", LONG)
         assert grant is not None
         began = time.monotonic()
         assert store.renew(grant, LONG)
         assert store.claim(grant, "web-1", 60)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5, "the silent one would have cost three seconds twice"
         store.release(grant)
         assert store.holder() is None
 
@@ -356,8 +356,8 @@ def test_etcd_is_killed(etcd: Etcd) -> None:
     store = EtcdLeaseStore([etcd.url], call_seconds=3)  # a claim lasts longer by as much
     grant = store.acquire("one", LONG)
     assert grant is not None
-    assert store.claim(grant, "web-1", 2)
     claimed = time.monotonic()
+    assert store.claim(grant, "web-1", 2)
     etcd.kill()
     one_line(EtcdLeaseStore([etcd.url]))
     etcd.start()

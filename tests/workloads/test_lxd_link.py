@@ -93,7 +93,7 @@ class FakeDaemon:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as knock:
             knock.connect(self._listener.getsockname())
         for thread in self._threads:
-            thread.join(10)
+            thread.join(30)
         self._listener.close()
 
 
@@ -534,16 +534,21 @@ class StagedLink:
                 end.close()
 
 
-@pytest.mark.parametrize("late", [0.2, 0.0])
-def test_a_command_that_ends_just_before_its_limit(late: float) -> None:
-    """AR-8.3, AR-3.4: its operation may end a moment later; only one that goes on for 1 s tells of something left."""
+@pytest.mark.parametrize("late", [True, False])
+def test_a_command_that_ends_just_before_its_limit(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AR-8.3, AR-3.4: its operation may end a moment later; only one that goes on for 1 s tells of something left.
+
+    Here it is 2 s, and the limit too: a busy machine does nothing at its time.
+    """
+    assert lxd_exec.HELD_SECONDS == 1.0
+    monkeypatch.setattr(lxd_exec, "HELD_SECONDS", 2.0)
     link = StagedLink()
 
     def daemon_does() -> None:
-        time.sleep(0.8)
+        time.sleep(0.9)
         link.pairs["control"][1].close()
         if late:
-            time.sleep(0.2 + late)
+            time.sleep(1.4)
             with contextlib.suppress(OSError):  # nobody has waited for it
                 link.pairs["wait"][1].sendall(recorded("exit0.2-wait"))
                 link.pairs["wait"][1].shutdown(socket.SHUT_WR)
@@ -552,12 +557,12 @@ def test_a_command_that_ends_just_before_its_limit(late: float) -> None:
     thread.start()
     try:
         with link.connected():
-            executed = lxd_exec.execute(link, "/1.0/instances/c1", Readiness(("true",), 1), 65534)  # type: ignore[arg-type]
+            executed = lxd_exec.execute(link, "/1.0/instances/c1", Readiness(("true",), 2), 65534)  # type: ignore[arg-type]
     finally:
         thread.join()
         link.close()
     assert (executed.run.end, executed.run.code) == ((RunEnd.EXITED, 0) if late else (RunEnd.LEFT_BEHIND, None))
-    assert (executed.unended is None) is bool(late)
+    assert (executed.unended is None) is late
 
 
 class Answering(Silent):
