@@ -70,7 +70,8 @@ def test_another_node(node: NodeCommand, here: Adapter) -> None:
     """RA-3.1: what another node says of itself is no."""
     node.say(node_id="another")
     here.wait_for(*NO)
-    assert here.log()[-1] == f"the node is not live: identity (it is another, and {NODE_ID} is meant)"
+    line = f"the node is not live: identity (it is another, and {NODE_ID} is meant)"
+    until(lambda: here.log()[-1] == line, "the line", PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_a_command_that_fails(mode: str, why: str, node: NodeCommand, here: Adap
     node.wait_for_runs(2)
     node.do("print")
     here.wait_for(*YES)
-    assert here.log().count(f"the node is not live: {why}") == 1
+    until(lambda: here.log().count(f"the node is not live: {why}") == 1, "the line, once", PATIENCE)
     until(lambda: not any(alive(pid) for pid in node.lost()), "the ends of what was forked")
 
 
@@ -103,7 +104,7 @@ def test_a_command_that_forks(node: NodeCommand, here: Adapter) -> None:
     """RA-7.4: what it leaves behind holds up nothing, and is ended with it."""
     node.do("fork")
     node.wait_for_runs(3)
-    assert here.told() == YES
+    here.wait_for(*YES)
     until(lambda: sum(alive(pid) for pid in node.lost()) <= 1, "the ends of what was forked")
 
 
@@ -126,12 +127,12 @@ def test_a_command_that_cannot_be_started_any_more(node: NodeCommand, tmp_path: 
         ]
         program.symlink_to(sys.executable)
         here.wait_for(*YES)
-        assert "the node's command can be started again" in here.log()
+        until(lambda: "the node's command can be started again" in here.log(), "a line of the log", PATIENCE)
 
 
 def test_an_adapter_that_was_paused(here: Adapter) -> None:
     """RA-3.3: after 4 s without the processor its first answer is no, to a request that waited for it, too."""
-    assert here.told() == YES
+    here.wait_for(*YES)
     here.process.send_signal(signal.SIGSTOP)
     try:
         with here.connect() as waiting:

@@ -239,7 +239,7 @@ def test_stop_while_a_child_runs(node: NodeCommand) -> None:
     thread.start()
     until(node.lost, "the grandchild")
     looks.stop()
-    thread.join(5)
+    thread.join(30)
     assert not thread.is_alive()
     assert not alive(node.runs()[0][0])
     until(lambda: not alive(node.lost()[0]), "the grandchild's end")

@@ -228,7 +228,7 @@ def answering(*parts: bytes, pause: float = 0.0, hold: bool = False) -> Iterator
             yield Client(f"127.0.0.1:{listener.getsockname()[1]}", TOKEN)
         finally:
             ended.set()
-            thread.join(20)
+            thread.join(30)
 
 
 def http(body: bytes, status: str = "200 OK", length: int | None = None) -> bytes:

@@ -225,12 +225,12 @@ def test_the_profile() -> None:
 @pytest.mark.parametrize("first", [b"", b"GET /ready HTTP/1.1\r\nHo"])
 def test_a_client_that_stalls(first: bytes, here: Here) -> None:
     """RA-8.5: one connection at a time; who sends no request is dropped after 0.5 s, and the next one is served."""
+    began = time.monotonic()
     with here.connect(first) as slow:
         until(lambda: here.server.usage().connections == 1)
-        began = time.monotonic()
         with here.connect(here.request()) as waiting:
             assert parse(read_to_end(waiting)).status == 200
-        assert time.monotonic() - began >= 0.3
+        assert time.monotonic() - began >= 0.45
         data, _ = ending(slow)
         assert data == b""
 
@@ -248,6 +248,7 @@ def test_a_client_that_trickles(here: Here) -> None:
         assert here.exchange(here.request()).status == 200
 
 
+@pytest.mark.alone
 def test_a_refused_client_that_stays(here: Here) -> None:
     """RA-8.5: who was refused in the middle of a body holds the next one up for 0.5 s, not for two."""
     refused = here.request("/ready", "GET", "Content-Length: 1000000")

@@ -19,7 +19,7 @@ from idkmesh.control_tower_ui import ControlTowerServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds after which a test gives up. No test passes because of it."""
 
 TOKEN = "secret-token-of-the-test-suite-0123456789"
@@ -51,7 +51,7 @@ class Tower:
 
     def send(self, data: bytes) -> bytes:
         """Send raw bytes, half-close, and return everything that comes back."""
-        with socket.create_connection(self.address[:2], timeout=10) as client:
+        with socket.create_connection(self.address[:2], timeout=PATIENCE) as client:
             client.sendall(data)
             client.shutdown(socket.SHUT_WR)
             chunks = list(iter(lambda: client.recv(65536), b""))
@@ -99,7 +99,7 @@ def running(address: tuple[str, int] = ("127.0.0.1", 0), **options: Any) -> Iter
             yield Tower(server)
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(30)
             server.server_close()
 
 

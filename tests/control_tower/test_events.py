@@ -146,7 +146,7 @@ def test_drain_is_recorded(start: Any, tmp_path: Path) -> None:
     drains = ["idkmesh.drain.started", "idkmesh.drain.ended"]
     assert [name for name in types[:second] if name in drains] == drains
     assert (began["in_flight"], began["streams"], ended["abandoned"]) == (0, 0, 0)
-    assert ended["seconds"] < 1
+    assert ended["seconds"] < 5
 
 
 def test_overload_is_recorded_once(start: Any) -> None:

@@ -106,7 +106,7 @@ def test_ten_hung_dependencies_hold_nobody_up(start: Any) -> None:
                 began = time.monotonic()
                 tower.ask(f"GET {path}")
                 took.append(time.monotonic() - began)
-            assert statistics.median(took) < 0.1
+            assert statistics.median(took) < 0.5
             assert tower.ask("GET /livez").body == b"ok"
             assert readiness(tower)[:2] == (503, "not_ready")
             assert tower.api("GET /api/v1/status").status == 200

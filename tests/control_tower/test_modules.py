@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -22,7 +22,7 @@ from idkmesh.workloads.module_rules import MODULE
 from idkmesh.workloads.parts import SupervisionError
 from idkmesh.workloads.readiness_inspection import MAX_BODY_BYTES, MAX_FINDINGS, inspect_readiness, quoted
 from idkmesh.workloads.service import COMPONENT, Supervised
-from tests.control_tower.conftest import TOKEN, until
+from tests.control_tower.conftest import PATIENCE, TOKEN, until
 from tests.workloads.process_support import alive, module, pid_of
 
 if TYPE_CHECKING:
@@ -145,9 +145,15 @@ def test_a_supervisor_that_is_stuck_is_a_stalled_tower(start: Any, tmp_path: Pat
         # A pass that never comes back from the thing that it asks: the beat is the only sign of it.
         stuck = tower.server.workloads
         assert stuck is not None
-        stuck._supervisor._alive = lambda: time.sleep(4)
+        go_on = threading.Event()
+
+        def hang() -> None:
+            go_on.wait(PATIENCE)
+
+        stuck._supervisor._alive = hang
         until(lambda: tower.ask("GET /livez").status == 503)
         assert COMPONENT in tower.server.health.overdue()
+        go_on.set()
 
 
 def test_a_part_that_cannot_be_had_starts_no_tower(tmp_path: Path) -> None:

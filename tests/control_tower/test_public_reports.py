@@ -58,7 +58,7 @@ def silent(hasty: int = 0) -> Iterator[Silent]:
             yield dependency
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(30)
             dependency.hang_up()
 
 
@@ -93,7 +93,7 @@ def test_two_hundred_ask_while_a_dependency_is_slow(start: Any) -> None:
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(20)
+                thread.join(30)
             assert answers == [503] * 200
             assert len(dependency.came) == 2
             assert tower.server.health.snapshot().records["slow"].running

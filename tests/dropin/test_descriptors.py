@@ -205,12 +205,14 @@ def test_clients_that_never_read_hold_no_slot(serve: Callable[..., Running], way
 @SECURE
 def test_waiting_for_a_live_client(serve: Callable[..., Running], secure: bool) -> None:
     """HS-10.4: a program that waits in select() for a live connection reads on as before."""
+    quiet = threading.Event()
 
     def step(handler: Any) -> None:
         handler.request.sendall(SWITCHING)
         handler.request.settimeout(0.05)
         with pytest.raises(TimeoutError):
             handler.request.recv(1)
+        quiet.set()
         assert select.select([handler.connection], [], [], PATIENCE)[0]
         assert handler.request.recv(8) == b"question"
         with pytest.raises(TimeoutError):
@@ -221,6 +223,7 @@ def test_waiting_for_a_live_client(serve: Callable[..., Running], secure: bool) 
 
     client = connect(here, UPGRADE, secure=secure)
     read_head(client)
+    assert quiet.wait(PATIENCE)
     threading.Event().wait(0.2)
     client.sendall(b"question")
     assert read_exactly(client, 6) == b"answer"

@@ -696,7 +696,7 @@ def test_flask(serve_app: Serve, tmp_path: Path) -> None:
 def test_standard_client(serve_app: Serve) -> None:
     """HS-10.1: http.client reads every answer, one connection each."""
     here = serve_app(app_of(two_parts))
-    connection = http.client.HTTPConnection("127.0.0.1", here.server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", here.server.server_port, timeout=30)
     for _ in range(3):
         connection.request("GET", "/")
         response = connection.getresponse()

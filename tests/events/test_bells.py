@@ -77,7 +77,7 @@ def test_a_ring_ends_the_wait(folder: Path) -> None:
     waiter = threading.Thread(target=lambda: found.append(bell.wait(None)))
     waiter.start()
     ring_others(folder, None)
-    waiter.join(10)
+    waiter.join(30)
     assert found == [True]
     bell.close()
     bell.ring()  # nobody waits, and nothing comes of it
@@ -91,7 +91,7 @@ def test_a_bell_that_nobody_hears(folder: Path) -> None:
         bell.ring()
     began = time.monotonic()
     ring_others(folder, None)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 4.0
     assert bell.wait(5) is True, "another's ring found it full"
     bell.ring()
     assert bell.wait(5) is False

@@ -197,7 +197,7 @@ def test_killed_two_hundred_times(path: Path) -> None:
     That a cut of power takes nothing either is another matter: the system has what a killed process has written.
     Each opening checks the file, so 200 of them found it whole; each read has compared the digests.
     """
-    done = subprocess.run(python(KILLED, path, "200", "2000"), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(python(KILLED, path, "200", "2000"), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["epochs"] == 1
@@ -306,7 +306,7 @@ def test_programs_that_are_started(path: Path) -> None:
     """EV-2.12: they have no descriptor of the database, of what lies beside it, or of a bell."""
     with recording(path) as harness:
         harness.recorder.emit(event())
-        assert harness.recorder.flush(10)
+        assert harness.recorder.flush(30)
         harness.recorder.read(0, 10, {})
         ours = [each for each in descriptors() if str(path) in each]
         assert len(ours) >= 4, "the database, its log, its index, the bell"
@@ -326,7 +326,7 @@ from tests.events.support import event, events, opened, recording
 path = Path(sys.argv[1])
 with recording(path) as harness:
     harness.recorder.emit(event(1))
-    assert harness.recorder.flush(10)
+    assert harness.recorder.flush(30)
     store = harness.recorder._store
     harness.recorder.read(0, 10, {})
     inode = os.stat(path).st_ino
@@ -365,7 +365,7 @@ with recording(path) as harness:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6, way
         assert len(locks()) >= before, "the parent's locks hold"
     harness.recorder.emit(event(4))
-    assert harness.recorder.flush(10)
+    assert harness.recorder.flush(30)
     assert [e.sequence for e in harness.recorder.read(0, 10, {}).events] == [1, 2]
 with opened(path) as again:
     assert again.bounds().newest == 2

@@ -59,7 +59,7 @@ def test_a_recorder_is_started_once(path: Path) -> None:
         recorder.start()
     for each in events(20):
         recorder.emit(each)
-    assert recorder.flush(10)
+    assert recorder.flush(30)
     assert numbers(recorder.read(0, 200, {}).events) == list(range(1, 21))
     recorder.close(5)
     with pytest.raises(RuntimeError, match="once"):
@@ -83,6 +83,6 @@ def test_a_recorder_that_is_closed_is_not_started(path: Path) -> None:
         closing = threading.Thread(target=recorder.close, args=(5,))
         closing.start()
         recorder.start()
-        closing.join(20)
+        closing.join(30)
         assert len(published) == len(set(published)) == 30
         assert recorder._thread is None or not recorder._thread.is_alive()

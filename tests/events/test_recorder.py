@@ -122,10 +122,10 @@ def test_emit_does_not_wait_for_a_write(path: Path) -> None:
         for each in events(CAPACITY + 10):
             harness.recorder.emit(each)
             harness.recorder.snapshot()
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 4.0
         assert not harness.recorder.flush(0.05)
         other.execute("ROLLBACK")
-        assert harness.recorder.flush(10)
+        assert harness.recorder.flush(30)
         state = harness.recorder.snapshot()
         assert (state.queued, state.failing, state.refused_total) == (0, None, 0)
         assert state.dropped_total >= 10
@@ -215,7 +215,7 @@ def test_many_producers(path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert harness.recorder.flush(10)
+        assert harness.recorder.flush(30)
         until(lambda: len(harness.published) == 800, "all are published")
         assert numbers(harness.published) == list(range(1, 801))
         for name in map(str, range(8)):
@@ -234,7 +234,7 @@ def test_what_must_be_committed(path: Path) -> None:
             other.execute("BEGIN IMMEDIATE")
             assert not recorder.commit(event(2), 0.1)
             other.execute("ROLLBACK")
-        assert recorder.flush(10), "it was taken, and is written later"
+        assert recorder.flush(30), "it was taken, and is written later"
         with full(harness):
             assert not recorder.commit(big(1)[0], 10), "it was refused"
             until(lambda: recorder.snapshot().failing is not None, "it fails")
@@ -291,12 +291,12 @@ def test_the_end_has_an_end(path: Path) -> None:
             harness.recorder.emit(each)
         began = time.monotonic()
         harness.recorder.close(0.2)
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 4.0
         (line,) = [line for _, line in harness.lines if "the service has ended" in line]
         assert "3 events in the queue may not have been written" in line
         other.execute("ROLLBACK")
         assert harness.recorder._thread is not None
-        harness.recorder._thread.join(10)
+        harness.recorder._thread.join(30)
         assert harness.told == [], "after the deadline nobody is called"
         assert len([line for _, line in harness.lines if "the service has ended" in line]) == 1
     with opened(path) as store:

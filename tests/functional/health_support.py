@@ -108,7 +108,7 @@ class Probed:
         return self.wait()
 
     def wait(self) -> int:
-        code = self.process.wait(20)
+        code = self.process.wait(30)
         self._reading.join(PATIENCE)
         return code
 
@@ -121,7 +121,7 @@ def probed(*arguments: str, **options: Any) -> Iterator[Probed]:
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(20)
+        process.wait(30)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()

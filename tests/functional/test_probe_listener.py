@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 LISTEN = "--probe-listen=127.0.0.1:0"
 
 PROGRAM = """\
-import threading, time
+import os, time
 
 def app(environ, start_response):
     if environ["PATH_INFO"] == "/slow":
-        time.sleep(1.5)
+        open("asked", "w").close()
+        for _ in range(3000):
+            if os.path.exists("answer"):
+                break
+            time.sleep(0.01)
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [b"program " + environ["PATH_INFO"].encode()]
 """
@@ -91,13 +95,14 @@ def test_probes_tell_of_a_drain_and_close_last(site: Path) -> None:
         slow: list[tuple[int, bytes]] = []
         asking = threading.Thread(target=lambda: slow.append(service.get("/slow", probe=False)))
         asking.start()
-        time.sleep(0.3)
+        until((site / "asked").exists)
         service.process.send_signal(signal.SIGTERM)
         document = json.loads(service.wait_for("/readyz", 503))
         assert document["error"]["code"] == "shutting_down"
         assert service.get("/startupz")[0] == 503
         assert service.get("/livez") == (200, b"ok")
         assert not slow, "the request is still out"
+        (site / "answer").touch()
         asking.join(PATIENCE)
         assert slow == [(200, b"program /slow")]
         assert service.wait() == 0
@@ -112,7 +117,7 @@ def test_silent_clients_do_not_hold_probes_up(site: Path) -> None:
             stack.enter_context(socket.create_connection(("127.0.0.1", service.probe_port), PATIENCE))
         began = time.monotonic()
         assert service.get("/livez") == (200, b"ok")
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5, "half of what a silent client may take"
 
 
 def test_a_wedged_front_is_told_by_the_other_port(site: Path) -> None:
@@ -142,7 +147,7 @@ def app(environ, start_response):
         turn = front._expire
         def expire(now):
             front._expire = turn
-            time.sleep(1.5)
+            time.sleep(3)
         front._expire = expire
         front.wake()
     return inner(environ, start_response)

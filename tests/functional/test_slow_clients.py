@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tests.functional.support import Running
 
 TIMEOUT = 0.4
-LATE = 0.6
-"""Seconds that a shared machine may add to a deadline."""
+LATE = 3.0
+"""Seconds that a busy machine may add to a deadline. Bytes that trickle go on for longer."""
 
 
 def trickle(client: socket.socket, pieces: Iterable[bytes], pause: float) -> threading.Thread:
@@ -83,16 +83,16 @@ def test_head_in_time_is_served(serve: Callable[..., Running]) -> None:
 
 def test_stalled_bodies(serve: Callable[..., Running]) -> None:
     """HS-4.3, HS-1.2, OVER-02: 50 clients that promise 20 KB and send 7 bytes get 408; no handler saw a part of it."""
+    before = threading.active_count()
     here = serve(request_timeout=TIMEOUT, listen_backlog=64)
     began = time.monotonic()
     clients = [here.connect(post("/echo", 20_000) + b"7 bytes") for _ in range(50)]
     here.wait_for_state("reading_body", 50)
-    threads = threading.active_count()
+    assert threading.active_count() <= before + 5  # the front and what the pool keeps, whatever the crowd
     assert {parse(read_to_end(client)).code for client in clients} == {"request_timeout"}
     took = time.monotonic() - began
     expected = body_deadline(0.0, 20_000, TIMEOUT)
     assert expected - 0.01 <= took < expected + LATE
-    assert threads < 8
     assert here.server.calls == []
     assert here.server.usage().timed_out_total == 50
 
@@ -137,8 +137,8 @@ def test_unread_response_is_dropped(serve: Callable[..., Running], path: str) ->
 
 
 def test_slow_but_steady_reader_gets_all(serve: Callable[..., Running]) -> None:
-    """HS-4.4, OVER-05: 64 KB each 20 ms, 32 MiB, under a timeout of a second: the whole response arrives."""
-    here = serve(request_timeout=1.0)
+    """HS-4.4, OVER-05: 64 KB each 20 ms, 32 MiB, which takes four times the timeout: the whole response arrives."""
+    here = serve(request_timeout=2.5)
     client = here.connect(get("/large?33554432"))
     received = 0
     tail = b""
@@ -153,14 +153,14 @@ def test_slow_but_steady_reader_gets_all(serve: Callable[..., Running]) -> None:
 
 def test_very_slow_but_steady_reader_gets_all(serve: Callable[..., Running]) -> None:
     """HS-4.4: progress is what the client takes, not what the socket has room for, which is seen only in megabytes."""
-    here = serve(request_timeout=TIMEOUT)
-    size = 3_000_000
+    timeout, size = 1.5, 3_000_000
+    here = serve(request_timeout=timeout)
     client = here.connect(get(f"/whole?{size}"), receive_buffer=16_384)
     received = 0
     began = time.monotonic()
     while data := client.recv(8192):
         received += len(data)
-        if time.monotonic() - began < 4 * TIMEOUT:
+        if time.monotonic() - began < 3 * timeout:
             time.sleep(0.05)  # about 160 KB a second: the send buffer has no room again for seconds
     assert received > size
     assert here.server.usage().timed_out_total == 0
@@ -168,6 +168,7 @@ def test_very_slow_but_steady_reader_gets_all(serve: Callable[..., Running]) -> 
 
 def test_hostile_crowd_costs_no_thread(serve: Callable[..., Running]) -> None:
     """HS-1.2, HS-8.3, OVER-01, OVER-08: 300 silent, stalled and unread connections; each healthy request is served."""
+    before = threading.active_count()
     here = serve(max_connections=600, max_concurrent_requests=4, listen_backlog=128)
     for number in range(100):
         here.connect()
@@ -180,8 +181,8 @@ def test_hostile_crowd_costs_no_thread(serve: Callable[..., Running]) -> None:
         began = time.monotonic()
         assert here.ask().status == 200
         slowest = max(slowest, time.monotonic() - began)
-    assert slowest < 1.0
-    assert threading.active_count() <= 4 + 4
+    assert slowest < 5.0, "half of what one of the crowd may take"
+    assert threading.active_count() <= before + 4 + 2  # the workers, the front, the writer of the log
 
 
 class Pausing(Site):

@@ -83,7 +83,7 @@ def test_handle_request_times_out() -> None:
         began = time.monotonic()
         server.handle_request()
         assert server.timeouts == 1
-        assert 0.09 <= time.monotonic() - began < 1.0
+        assert 0.09 <= time.monotonic() - began < 5.0
 
 
 def test_handle_request_after_serving() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.functional.support import Running
 
 TIMEOUT = 0.4
-LATE = 0.6
+LATE = 3.0
 
 
 @pytest.fixture
@@ -305,12 +305,12 @@ def test_drain_over_tls(drained: Running) -> None:
 
 def test_slow_but_steady_reader(secure: Callable[..., Running]) -> None:
     """HS-4.4: progress is seen over TLS too, where a socket takes a whole piece or nothing."""
-    here = secure(request_timeout=1.0)
+    here = secure(request_timeout=2.0)
     with wrap(here.connect(receive_buffer=4096)) as client:
         client.sendall(get("/large?16000000"))
-        end = time.monotonic() + 3.5
+        end = time.monotonic() + 6.0
         while time.monotonic() < end:
-            # Twice what an idle machine needs: the kernel makes room in steps, each to fit into the timeout.
+            # Four times what an idle machine needs: the kernel makes room in steps, each to fit into the timeout.
             assert client.recv(3_000)
             time.sleep(0.1)
         assert here.server.usage().timed_out_total == 0

@@ -48,7 +48,7 @@ class Made:
         self.core = Core(self.server, ServiceLimits(), IDENTITY)
         near, self.far = socket.socketpair()
         near.settimeout(0)
-        self.far.settimeout(5)
+        self.far.settimeout(30)
         self.connection = Connection(near, ("127.0.0.1", 1), 0.0, State.HANDLING)
         verdict = read_head(data, HeadLimits())
         assert type(verdict) is tuple

@@ -100,7 +100,7 @@ class World:
         client = socket.socket()
         if receive_buffer:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        client.settimeout(5)
+        client.settimeout(30)
         client.connect(self.listener.getsockname())
         self.clients.append(client)
         if data:
@@ -140,7 +140,7 @@ def read(client: socket.socket) -> bytes:
     except ConnectionResetError:
         return data + b"RESET"
     finally:
-        client.settimeout(5)
+        client.settimeout(30)
     return data
 
 
@@ -177,7 +177,7 @@ def test_head_deadline(world: Callable[..., World]) -> None:
     here.turn()
     here.turn(9.9)
     assert not ended(client)
-    client.settimeout(5)
+    client.settimeout(30)
     client.sendall(b"X")
     here.turn(0.09)
     assert not ended(client)
@@ -318,7 +318,7 @@ def test_full_machine(world: Callable[..., World], caplog: pytest.LogCaptureFixt
     assert b"200 OK" in read(client)
     assert here.core.evicted == 1
     assert here.core.crossed == 0
-    assert here.core.log.flush(5)
+    assert here.core.log.flush(30)
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot accept a connection: Too many open files; trying again every {PAUSE_SECONDS} s"
     ]
@@ -379,7 +379,7 @@ def test_faults_of_the_newcomer(world: Callable[..., World], caplog: pytest.LogC
     assert not here.front.acceptor.paused
     here.turn()
     assert b"200 OK" in read(client)
-    assert here.core.log.flush(5)
+    assert here.core.log.flush(30)
     assert caplog.records == []
 
 

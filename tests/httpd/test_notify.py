@@ -280,7 +280,7 @@ def test_a_program_of_its_own_tells_its_supervisor(tmp_path: Path) -> None:
                 service.send_signal(signal.SIGTERM)
                 while "STOPPING=1" not in heard[-1]:
                     heard.append(supervisor.recv(4096).decode())
-                service.wait(20)
+                service.wait(30)
             finally:
                 service.kill()
         assert heard[0].startswith("READY=1\n")

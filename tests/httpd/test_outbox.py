@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     near, far = socket.socketpair()
     near.settimeout(0)
-    far.settimeout(5)
+    far.settimeout(30)
     yield near, far
     near.close()
     far.close()

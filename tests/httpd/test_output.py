@@ -28,7 +28,7 @@ class Made:
     def __init__(self, limit: int = 1 << 30) -> None:
         near, self.far = socket.socketpair()
         near.settimeout(0)
-        self.far.settimeout(5)
+        self.far.settimeout(30)
         self.connection = Connection(near, None, 0.0, State.HANDLING)
         self.budget = ByteBudget(limit)
         self.output = Output(self.connection, self.budget, 0.2)
@@ -397,7 +397,7 @@ def test_flush_that_the_end_overtakes(made: Made) -> None:
 
     def flush() -> None:
         try:
-            made.output.flush(5)
+            made.output.flush(30)
         except OSError as error:
             outcomes.append(error)
 

@@ -14,7 +14,7 @@ from idkmesh.httpd.workers import WorkerPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 @pytest.fixture

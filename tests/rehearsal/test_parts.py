@@ -83,7 +83,7 @@ def proxies(echo: Echo) -> Iterator[Proxies]:
 
 
 def connected(proxies: Proxies) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", proxies.ports["db"]), 2)
+    return socket.create_connection(("127.0.0.1", proxies.ports["db"]), WAIT)
 
 
 def echoed(connection: socket.socket, data: bytes) -> bytes:
@@ -169,7 +169,7 @@ def test_blackhole_and_back(proxies: Proxies) -> None:
         with pytest.raises(TimeoutError):
             connection.recv(1)
         proxies.set("db", None)
-        connection.settimeout(2)
+        connection.settimeout(WAIT)
         with pytest.raises(ConnectionResetError):
             connection.recv(1)
     until(lambda: takes_connections(proxies.ports["db"]), "it has not come back")
@@ -287,18 +287,18 @@ def pages() -> Iterator[str]:
 )
 def test_questions(pages: str, path: str, ok: bool, detail: str) -> None:
     """HL-8.2: 200 to 399 is a success; redirects are followed on the same host alone; one deadline for all of it."""
-    said = ask(pages + path, 0.5 if path == "/trickle" else 5.0)
+    said = ask(pages + path, 0.5 if path == "/trickle" else WAIT)
     assert (said.ok, said.detail) == (ok, detail)
 
 
 def test_warnings_are_read(pages: str) -> None:
     """HL-5.1, HL-8.5: the names that a body of readiness warns of; what is no name is none."""
-    assert ask(pages + "/warned", 5.0).warnings == ("cache",)
+    assert ask(pages + "/warned", WAIT).warnings == ("cache",)
 
 
 def test_nobody_there() -> None:
     """HL-8.2: a closed port is a failure, and so are bytes that are no HTTP."""
-    assert ask(f"http://127.0.0.1:{free_port()}", 2.0).detail == "refused"
+    assert ask(f"http://127.0.0.1:{free_port()}", WAIT).detail == "refused"
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def babble() -> None:
@@ -309,7 +309,7 @@ def test_nobody_there() -> None:
 
         thread = threading.Thread(target=babble)
         thread.start()
-        assert ask(f"http://127.0.0.1:{server.getsockname()[1]}", 2.0).detail == "no HTTP"
+        assert ask(f"http://127.0.0.1:{server.getsockname()[1]}", WAIT).detail == "no HTTP"
         thread.join()
 
 
