@@ -17,8 +17,16 @@ def test_rows_name_what_is_there(name: str) -> None:
     assert (ROOT / name).exists()
 
 
+def test_no_row_stands_behind_one_that_takes_its_files() -> None:
+    """Rule: the first that fits counts, so a folder's row is behind those of its files."""
+    for number, row in enumerate(ROWS):
+        assert {row_of(f"{name}::test_a[b]") for name in row} == {number}, row
+
+
 def test_the_first_row_that_fits_counts() -> None:
     """Rule: a file of a folder can have a row of its own before the folder's."""
-    assert row_of("tests/ui/test_looks.py::test_a[b]") == 0
-    assert row_of("tests/ui/test_truth.py::test_a") == 1
+    workloads, looks, others = (
+        row_of(f"tests/ui/test_{name}.py::test_a[b]") for name in ("workloads", "looks", "truth")
+    )
+    assert workloads < looks < others < len(ROWS)
     assert row_of("tests/test_clock.py::test_a") == len(ROWS)
