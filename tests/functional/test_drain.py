@@ -75,7 +75,7 @@ def test_in_flight_requests_finish(serve: Callable[..., Running]) -> None:
     assert here.thread.is_alive()
     here.server.gate.set()
     assert parse(read_to_end(handled)).body == b"waited"
-    assert ended(here) < 1.5
+    assert ended(here) < 5.0
     assert here.log.lines == []
 
 
@@ -89,6 +89,7 @@ def test_accept_queue_is_answered(serve: Callable[..., Running]) -> None:
     ended(here)
 
 
+@pytest.mark.alone
 def test_who_has_just_connected_is_answered(serve: Callable[..., Running]) -> None:
     """HS-9.3: a client that connects as the listener closes, and whose request is on the way, is answered too."""
     here = serve()
@@ -104,6 +105,7 @@ def test_who_has_just_connected_is_answered(serve: Callable[..., Running]) -> No
 LOADERS = 8
 
 
+@pytest.mark.alone
 def test_no_answer_is_lost_in_a_drain(serve: Callable[..., Running]) -> None:
     """HS-9.3: under load each client gets a whole 200 or 503 or cannot connect any more; hardly one is cut.
 

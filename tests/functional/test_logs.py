@@ -105,7 +105,7 @@ def test_slow_log_handler_delays_nobody(serve: Callable[..., Running], monkeypat
 
     class Hanging(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            release.wait(20)
+            release.wait(120)
 
     logger = logging.getLogger("idkmesh")
     hanging = Hanging()
@@ -115,7 +115,7 @@ def test_slow_log_handler_delays_nobody(serve: Callable[..., Running], monkeypat
         began = time.monotonic()
         for _ in range(1500):
             assert here.ask().status == 200
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
     finally:
         release.set()
         logger.removeHandler(hanging)

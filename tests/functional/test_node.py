@@ -219,8 +219,12 @@ def test_a_node_that_drains(tmp_path: Path) -> None:
     with node(tmp_path, "--drain-timeout=20") as tower:
         tower.until(is_ready)
         client = json.loads(tower.client_file.read_bytes())
-        head = f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: {client['address']}\r\nContent-Length: 5\r\n"
-        with connected(tower, f"{head}Authorization: Bearer {client['token']}\r\nContent-Type: message/http\r\n\r\n"):
+        head = (
+            f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: {client['address']}\r\nContent-Length: 5\r\n"
+            f"Authorization: Bearer {client['token']}\r\nContent-Type: message/http\r\nExpect: 100-continue\r\n\r\n"
+        )
+        with connected(tower, head) as waiting:
+            assert waiting.recv(1000).startswith(b"HTTP/1.1 100 "), "it waits for the body"
             tower.process.send_signal(signal.SIGTERM)
             seen = tower.until(lambda seen: seen.draining)
             assert (seen.health, [each.live for each in seen.listeners]) == ("ok", [True])

@@ -279,14 +279,14 @@ def terminal_output(command: list[str]) -> tuple[int, str, str]:
 
 
 def test_progress_is_for_people(tmp_path: Path) -> None:
-    """HL-6.3: after a second a terminal is told what is waited for; a pipe is not."""
+    """HL-6.3: after a second a terminal is told what is waited for, and after three again; a pipe is not."""
     file = written(tmp_path, row("slow", "{command: {argv: [sleep, '20']}}", timeout_ms=990), row("disk", DISK))
     text = (
         (tmp_path / "matrix.yaml")
         .read_text()
         .replace("timeout_ms: 1000, failure_threshold: 2", "timeout_ms: 3000, failure_threshold: 2")
     )
-    (tmp_path / "matrix.yaml").write_text(text.replace("timeout_ms: 990", "timeout_ms: 1500"))
+    (tmp_path / "matrix.yaml").write_text(text.replace("timeout_ms: 990", "timeout_ms: 2000"))
     command = [sys.executable, "-m", "idkmesh", "probes", "run", file]
     code, out, shown = terminal_output(command)
     assert code == 1
