@@ -11,6 +11,9 @@ from typing import Final
 from xdist.scheduler import LoadFileScheduling
 
 ROWS: Final = (
+    # The longest of those that run alone.
+    ("tests/rehearsal/test_real.py",),
+    ("tests/rehearsal/test_serving.py",),
     ("tests/ui/test_workloads.py",),
     # One LXD at a time: its daemon, its bridge and its images are the machine's.
     ("tests/functional/test_lxd.py", "tests/functional/test_lxd_supervise.py", "tests/contract/test_drivers.py"),

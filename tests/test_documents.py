@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "examples" / "Dockerfile").read_text(encoding="utf-8")
-WAIT = 20.0
+WAIT = 60.0
 
 
 def blocks(language: str) -> list[str]:

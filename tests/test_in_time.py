@@ -13,7 +13,7 @@ from tests.workloads.process_support import waited
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

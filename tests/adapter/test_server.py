@@ -20,7 +20,7 @@ from tests.functional.support import Answer, ending, parse, read_to_end, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 NO = Verdict(live=False, ready=False, started=False, not_live=("health",), not_ready=("health",))
 LIVE = replace(NO, live=True)
 STARTED = replace(LIVE, started=True)

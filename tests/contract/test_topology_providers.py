@@ -100,7 +100,7 @@ def test_a_snapshot_of_a_source_that_is_gone(breaking: World) -> None:
     began = time.monotonic()
     with pytest.raises(ProviderFailureError) as told:
         breaking.provider.snapshot(ONE, 0.5)
-    assert time.monotonic() - began < WAIT
+    assert time.monotonic() - began < 20
     assert str(told.value) == told.value.cause.value
     assert told.value.__cause__ is None
     breaking.mend()

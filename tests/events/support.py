@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678_901, dt.UTC)
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def event(number: int = 0, /, **more: Any) -> Event:

@@ -31,7 +31,7 @@ from tests.rehearsal.stores import free_port, takes_connections
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-WAIT = 20.0
+WAIT = 60.0
 
 
 def until(condition: Callable[[], object], said: str) -> None:
@@ -102,7 +102,7 @@ def test_a_proxy_knows_that_nobody_came(proxies: Proxies) -> None:
     assert proxies.silent == {"db"}
     proxies.set("db", How.BLACKHOLE)
     proxies.set("db", None)
-    time.sleep(WAIT / 10)
+    time.sleep(2)
     assert proxies.silent == {"db"}
     until(lambda: passes(proxies), "the proxy does not come back")
     assert proxies.silent == frozenset()
@@ -182,7 +182,7 @@ def test_slow(proxies: Proxies) -> None:
     with connected(proxies) as connection:
         began = time.monotonic()
         assert echoed(connection, b"abc" * 1000) == b"abc" * 1000
-        assert 0.3 <= time.monotonic() - began < 0.3 + WAIT / 4
+        assert 0.3 <= time.monotonic() - began < 0.3 + 5
 
 
 def test_the_address_that_takes_connections_is_used(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:

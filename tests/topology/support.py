@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 UTC = dt.datetime(2026, 1, 2, 3, 4, 5, 678_901, dt.UTC)
 START = 1000.0
-WAIT = 20.0
+WAIT = 60.0
 
 ECHO = Target("echo", "1.0.0", "r1")
 

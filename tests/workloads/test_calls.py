@@ -11,7 +11,7 @@ from idkmesh.workloads.calls import AT_ONCE, Call, Calls, Ended
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Gate:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from idkmesh.workloads.model import Readiness
 
-WAIT = 20.0
+WAIT = 60.0
 
 
 def status(readiness: Readiness, **variables: str) -> int:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from idkmesh.workloads.model import Declaration
     from idkmesh.workloads.record import Kept
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 WEB = module(instances=("web-1", "web-2", "web-3"))
 ONE = declaration(module())
 MANY_GAMES = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

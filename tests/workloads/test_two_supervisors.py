@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from idkmesh.health.changes import Change
     from idkmesh.workloads.model import Declaration
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 # Read before the suite takes the variables of the user away.
 EXAMPLES = int(os.environ.get("IDKMESH_SUPERVISOR_EXAMPLES", "12"))
 """How many courses of two supervisors are tried; the variable asks for more."""
