@@ -495,25 +495,37 @@ def marked_hosts(port: int) -> list[Any]:
     return [lives, *(lives | each for each in wrong[:-1]), wrong[-1], SECRET, [SECRET]]
 
 
-def nacos_site(folder: Path, nacos: Nacos, more: str = "") -> Site:
+def goes_away(connection: socket.socket) -> None:
+    """Send a client of HTTP/2 away with an error, and a mark in its words (RFC 9113, section 6.8)."""
+    settings, goaway = b"", bytes(4) + (2).to_bytes(4, "big") + mark("debug-data").encode()
+    for kind, payload in ((4, settings), (7, goaway)):
+        connection.sendall(len(payload).to_bytes(3, "big") + bytes([kind]) + bytes(5) + payload)
+    connection.recv(65_536)
+
+
+def nacos_site(folder: Path, nacos: Nacos, hostile: int, more: str = "") -> Site:
     password = folder / "nacos.password"
     password.write_text(mark("password"))
     password.chmod(0o600)
     words = f"namespace: {mark('namespace')}, group: {mark('group')}, clusters: [{mark('cluster')}]"
     who = f"username: {mark('user')}, password_file: nacos.password"
-    return Site(folder, f"nacos: {{servers: ['{nacos.address}'], {words}, {who}}}{more}")
+    servers = f"servers: ['{nacos.address}', '127.0.0.1:{hostile - 1000}']"
+    return Site(folder, f"nacos: {{{servers}, {words}, {who}}}{more}")
 
 
 @with_nacos
 @pytest.mark.parametrize("observe", ["", ", observe: false"], ids=["watched", "asked"])
 def test_the_provider_nacos(tmp_path: Path, observe: str) -> None:
-    """RT-13.5, RT-11.5, RT-8.6: each field of services and instances, the login, and what a server says of errors."""
+    """RT-13.5, RT-11.5, RT-8.6, RT-8.8: fields of services and instances, the login, what servers say of errors."""
     nacos = Nacos()
     try:
         nacos.do("be", password=mark("password"), token=mark("token"), says=mark("error"))
         where = {"namespace": mark("namespace"), "group": mark("group")}
         name, other = (release.replace("/", ":") for release in (RELEASE, OTHER))
-        with answering(OK) as one, listening(nacos_site(tmp_path, nacos, observe), tower=not observe) as ears:
+        with contextlib.ExitStack() as stack:
+            one, hostile = (stack.enter_context(answering(reply)) for reply in (OK, goes_away))
+            site = nacos_site(tmp_path, nacos, hostile.port, observe)
+            ears = stack.enter_context(listening(site, tower=not observe))
             ears.listen()
             nacos.put(name, *marked_hosts(one.port), **where, **SERVICE)
             dead = host(f"{SECRET}-host.invalid", 4711, metadata=METADATA, clusterName=mark("cluster"))
@@ -536,7 +548,9 @@ def test_the_provider_nacos(tmp_path: Path, observe: str) -> None:
             nacos.end()
             until(lambda: ears.invoke() == (503, "AGENT_UNAVAILABLE"), "nobody is there")
             ears.listen()
-            ears.heard([f":{one.port}", f":{nacos.port}", f":{nacos.port + 1000}", "invalid:4711"])
+            until(lambda: hostile.requests, "the hostile one is asked too")
+            ports = (one.port, nacos.port, nacos.port + 1000, hostile.port, hostile.port - 1000)
+            ears.heard([*(f":{port}" for port in ports), "invalid:4711"])
     finally:
         nacos.end()
 

@@ -25,6 +25,10 @@ DEFAULT_GROUP: Final = "DEFAULT_GROUP"
 FIELD: Final = "provider.nacos"
 CLOSE_SECONDS: Final = 5.0
 
+GRPC_LOG: Final = "GRPC_VERBOSITY"
+"""The variable that gRPC's core reads once. What it writes to standard error names addresses, and repeats what a server
+says when it sends a connection away (RT-8.8)."""
+
 _SERVER: Final = re.compile(rf"(?:([A-Za-z0-9._\-]{{1,253}})|\[([0-9A-Fa-f:.]{{2,45}})\]):({NACOS_PORT})")
 _NAME: Final = re.compile(NACOS_WORD)
 
@@ -61,8 +65,7 @@ class NacosProvider:
         where = tuple(dict.fromkeys(server_of(text) for text in servers))
         settings = NacosSettings(where, namespace, group, frozenset(clusters), username, password)
         need("v2.nacos", "nacos-sdk-python", "nacos")
-        # gRPC's own lines on the error stream have addresses of servers in them (RT-11.5); read when it is loaded.
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        os.environ.setdefault(GRPC_LOG, "NONE")
         try:
             from idkmesh.topology.providers.nacos_follower import NacosFollower  # noqa: PLC0415  an extra, and heavy
         except ImportError:
