@@ -258,6 +258,56 @@ def test_a_push_that_was_lost(nacos: Nacos, monkeypatch: pytest.MonkeyPatch) -> 
         assert eventually(lambda: [key[2] for key in nacos.told()["subscribed"]] == [OTHER])
 
 
+def test_a_push_that_nobody_watches(nacos: Nacos) -> None:
+    """RT-8.7, RT-5.2: what it says is not kept back from the next watch, and the subscription is ended."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = Heard()
+        watch = there.provider.observe(ONE, heard)
+        assert hears(heard, snapshot_of([A]))
+        watch.close()
+        nacos.put(NAME)
+        assert eventually(lambda: len(nacos.told()["acknowledged"]) == 1)
+        assert eventually(lambda: nacos.told()["subscribed"] == [])
+        again = there.heard(ONE)
+        nacos.put(NAME, AT_B)
+        assert hears(again, snapshot_of([B]))
+        assert snapshot_of([A]) not in again.events
+
+
+def test_an_end_and_a_new_beginning(nacos: Nacos) -> None:
+    """RT-8.7: a service is subscribed to anew once its end has been answered: no server takes them crosswise."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = Heard()
+        watch = there.provider.observe(ONE, heard)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("hold", on=True)
+        watch.close()
+        nacos.put(NAME, AT_B)
+        assert eventually(lambda: subscriptions_asked(nacos) == 2)
+        again = there.heard(ONE)
+        assert not eventually(lambda: subscriptions_asked(nacos) > 2, 0.5)
+        nacos.do("hold", on=False)
+        assert hears(again, snapshot_of([B]))
+        assert eventually(lambda: bool(nacos.told()["subscribed"]))
+
+
+def subscriptions_asked(nacos: Nacos) -> int:
+    return int(nacos.told()["asked"].count("SubscribeServiceRequest"))
+
+
+def test_a_service_that_can_be_read_again(nacos: Nacos) -> None:
+    """RT-3.5, RT-2.6: the good push that comes between two attempts counts: it is right again within 5 s of it."""
+    nacos.put(NAME, {"ip": "secret"})
+    with site(nacos.address) as there, selecting(there.provider) as selector:
+        assert eventually(lambda: chosen(selector) == "unavailable")
+        nacos.put(NAME, AT_A)
+        began = time.monotonic()
+        assert eventually(lambda: chosen(selector) == A.url)
+        assert time.monotonic() - began < 5.0 + SLACK
+
+
 @pytest.mark.usefixtures("patient")
 def test_a_push_that_nobody_can_read(nacos: Nacos) -> None:
     """RT-8.7, RT-8.5: whose it was is not known, so everything is asked for anew."""
@@ -317,24 +367,29 @@ def test_a_connection_that_is_lost(nacos: Nacos, how: str) -> None:
 def test_a_paused_server(nacos: Nacos) -> None:
     """RT-8.5: it is unavailable within 5 s, nothing is selected from memory, and it is right again after it."""
     nacos.put(NAME, AT_A)
-    with site(nacos.address) as there:
-        selector = WatchSelector(there.provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
-        with selector:
-            assert eventually(lambda: chosen(selector) == A.url)
-            nacos.signal(signal.SIGSTOP)
-            began = time.monotonic()
-            try:
-                assert eventually(lambda: chosen(selector) == "unavailable")
-                assert time.monotonic() - began < LOSS_SECONDS + SLACK
-                assert not there.provider.usable().usable
-                assert not eventually(lambda: chosen(selector) != "unavailable", 2.0)
-                with pytest.raises(ProviderFailureError):
-                    there.provider.snapshot(ONE, 0.2)
-            finally:
-                nacos.signal(signal.SIGCONT)
-            nacos.put(NAME, AT_B)
-            assert eventually(lambda: chosen(selector) == B.url)
+    with site(nacos.address) as there, selecting(there.provider) as selector:
+        assert eventually(lambda: chosen(selector) == A.url)
+        nacos.signal(signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            assert eventually(lambda: chosen(selector) == "unavailable")
+            assert time.monotonic() - began < LOSS_SECONDS + SLACK
+            assert not there.provider.usable().usable
+            assert not eventually(lambda: chosen(selector) != "unavailable", 2.0)
+            with pytest.raises(ProviderFailureError):
+                there.provider.snapshot(ONE, 0.2)
+        finally:
+            nacos.signal(signal.SIGCONT)
+        nacos.put(NAME, AT_B)
+        assert eventually(lambda: chosen(selector) == B.url)
     assert [level for _, level in there.lines] == [logging.ERROR, logging.INFO]
+
+
+@contextlib.contextmanager
+def selecting(provider: NacosProvider) -> Iterator[WatchSelector]:
+    selector = WatchSelector(provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
+    with selector:
+        yield selector
 
 
 def chosen(selector: WatchSelector) -> str:

@@ -7,6 +7,8 @@ Laws of this module:
    and it has an end, :data:`TRUST_SECONDS` after that link, unless the new link has said something of it by then.
 3. A push is newer than what came before it on its link. An answer is not: it is dropped where a push came since it was
    asked for, unless the server wrote it later.
+4. What is said of a service that nobody watches just now is not kept, and what was known of it is forgotten: who
+   watches it next hears what the server says then. Its subscription is ended, by the worker that also begins one anew.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ BEAT_SECONDS: Final = 1.0
 """How often the server is asked whether it still knows the connection."""
 
 AT_ONCE: Final = 32
-"""Subscriptions that are asked for at a time."""
+"""Subscriptions that are asked for at a time. Each service has one worker: an end and what follows keep their order."""
 
 ROUND_SECONDS: Final = 30.0
 """Within which each subscription is asked for anew, in case that a push was lost,"""
@@ -75,7 +77,7 @@ class NacosFollower:
         """Of the newest push of a service, its number, and when the server wrote it."""
         self._numbers = itertools.count()
         self._pending: dict[Target, None] = {}
-        self._queue: asyncio.Queue[Target] = asyncio.Queue()
+        self._queues: list[asyncio.Queue[Target]] = [asyncio.Queue() for _ in range(AT_ONCE)]
         self._told: Cause | None = None
         self._unreadable = 0
         self._told_unreadable = False
@@ -153,10 +155,10 @@ class NacosFollower:
 
     async def _follow(self, link: NacosLink) -> Cause:
         """Subscribe and hear until the link is lost."""
-        self._queue = asyncio.Queue()
+        self._queues = [asyncio.Queue() for _ in range(AT_ONCE)]
         self._pending.clear()
         work: list[Coroutine[Any, Any, None]] = [self._beat(link), self._hear_new(), self._ask_anew()]
-        work += [self._subscribe_some(link) for _ in range(AT_ONCE)]
+        work += [self._subscribe_some(link, queue) for queue in self._queues]
         tasks = [asyncio.create_task(each) for each in work]
         for task in tasks:
             task.add_done_callback(lambda done: self._ended(done, link))
@@ -207,9 +209,9 @@ class NacosFollower:
             if not targets:
                 await asyncio.sleep(BEAT_SECONDS)
 
-    async def _subscribe_some(self, link: NacosLink) -> None:
+    async def _subscribe_some(self, link: NacosLink, queue: asyncio.Queue[Target]) -> None:
         while True:
-            target = await self._queue.get()
+            target = await queue.get()
             self._pending.pop(target, None)
             try:
                 if self._watches.of(target):
@@ -234,22 +236,27 @@ class NacosFollower:
         """Have a service subscribed to, or no more, once."""
         if target not in self._pending:
             self._pending[target] = None
-            self._queue.put_nowait(target)
+            self._queues[hash(target) % AT_ONCE].put_nowait(target)
 
     # --- what is heard --------------------------------------------------------------------------------------------
 
     def _pushed(self, info: dict[str, Any]) -> None:
         target = target_of_service(info, self._settings.group)
-        if target is not None and self._watches.of(target):
-            self._pushes[target] = (next(self._numbers), time_of_service(info))
+        if target is not None:
             self._hear(target, info)
+            self._pushes[target] = (next(self._numbers), time_of_service(info))
 
     def _hear(self, target: Target, info: dict[str, Any]) -> None:
+        watches = self._watches.of(target)
+        if not watches:
+            self._forget(target)
+            self._want(target)
+            return
         snapshot = snapshot_of_service(info, self._settings.clusters)
         self._unreadable += snapshot.unreadable - self._confirmed.get(target, _NOTHING).unreadable
         self._confirmed[target] = snapshot
         self._stale.pop(target, None)
-        for watch in self._watches.of(target):
+        for watch in watches:
             watch.say(snapshot)
         self._tell_unreadable()
 
