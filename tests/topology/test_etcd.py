@@ -312,7 +312,7 @@ def test_a_quiet_etcd_is_not_silent(hands: EtcdHands) -> None:
     said: list[WatchMessage] = []
 
     def messages(count: int) -> bool:
-        said.extend(stream.receive(time.monotonic()))
+        said.extend(stream.receive())
         return len(said) == count
 
     try:
@@ -386,7 +386,7 @@ def test_a_watch_from_what_was_compacted(hands: EtcdHands) -> None:
     said: list[WatchMessage] = []
 
     def ended() -> bool:
-        said.extend(stream.receive(time.monotonic()))
+        said.extend(stream.receive())
         return bool(said) and said[-1].over is not None
 
     try:

@@ -142,7 +142,7 @@ class Follower:
             selector.register(stream, selectors.EVENT_READ)
             while (left := until - time.monotonic()) > 0:
                 selector.select(left)
-                messages = stream.receive(time.monotonic())
+                messages = stream.receive()
                 for message in messages:
                     if message.over is not None:
                         raise WireError(message.over)
@@ -159,7 +159,7 @@ class Follower:
             self._watches.take_new()
             self._say(self._watches.targets())
             while not self._watches.closed:
-                for message in stream.receive(time.monotonic()):
+                for message in stream.receive():
                     if message.over is not None:
                         raise WireError(message.over)
                     self._hear(message.changes)
