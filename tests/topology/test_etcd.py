@@ -19,7 +19,7 @@ import pytest
 import requests.adapters
 
 from idkmesh.clock import SystemClock
-from idkmesh.etcd_gateway import Members
+from idkmesh.etcd_gateway import Call, Members
 from idkmesh.etcd_gateway import endpoint_of as member_of
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
@@ -269,6 +269,24 @@ def test_a_redirect_is_not_followed() -> None:
             server.shutdown()
             thread.join(WAIT)
     assert asked == {"/v3/kv/range"}
+
+
+def test_a_fault_where_nothing_is_watched(hands: EtcdHands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-5.6, RT-5.4: who asks now and then goes on asking, and what it found last does not stay true for ever."""
+    monkeypatch.setattr(module, "ASK_SECONDS", 0.1)
+    provider = EtcdProvider([hands.url], line=lambda *_: None, observe=False)
+
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    try:
+        assert eventually(lambda: provider.usable().usable)
+        with monkeypatch.context() as patch:
+            patch.setattr(Call, "ask", broken)
+            assert eventually(lambda: provider.usable().cause is Cause.FAULT)
+        assert eventually(lambda: provider.usable().usable)
+    finally:
+        provider.close()
 
 
 # --- what may go wrong -----------------------------------------------------------------------------------------------

@@ -323,6 +323,27 @@ def test_a_push_that_nobody_can_read(nacos: Nacos) -> None:
         assert not any(isinstance(event, Failed) for event in heard.events)
 
 
+@pytest.mark.usefixtures("patient")
+def test_a_fault_while_a_push_is_taken(nacos: Nacos, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-5.4, RT-8.5: what was pushed is not lost: the connection is made anew, and a line names the fault."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+
+        def broken(*_: object) -> None:
+            raise RuntimeError("secret")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                importlib.import_module("idkmesh.topology.providers.nacos_follower"), "target_of_service", broken
+            )
+            nacos.put(NAME, AT_B)
+            assert eventually(lambda: bool(there.lines))
+        assert hears(heard, snapshot_of([B]))
+        assert set(there.lines) == {("provider nacos: it has a fault: RuntimeError", logging.ERROR)}
+
+
 def test_what_else_a_server_sends(nacos: Nacos) -> None:
     """RT-8.5: it is told that the client is there; what is not known is passed over."""
     with site(nacos.address) as there:

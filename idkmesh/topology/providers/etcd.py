@@ -127,7 +127,8 @@ class EtcdProvider:
                 try:
                     Call(self._members, time.monotonic() + REQUEST_SECONDS).ask("kv/range", key)
                     self._follower.usability = Usability(usable=True)
-                except EtcdError as error:
-                    self._follower.usability = Usability(usable=False, cause=cause_of(error))
+                except Exception as error:  # noqa: BLE001  the thread must not end: what it said last would stay
+                    cause = cause_of(error) if isinstance(error, EtcdError) else Cause.FAULT
+                    self._follower.usability = Usability(usable=False, cause=cause)
                 if selector.select(ASK_SECONDS):
                     self._ring.silence()

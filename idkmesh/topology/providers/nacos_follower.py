@@ -147,6 +147,8 @@ class NacosFollower:
         except NacosError as error:
             cause = error.cause
         finally:
+            if link.fault is not None:
+                self._line(f"provider nacos: it has a fault: {link.fault}", logging.ERROR)
             self._link = None
             self._linked.clear()
             self._distrust()
