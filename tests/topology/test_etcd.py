@@ -19,7 +19,7 @@ import pytest
 import requests.adapters
 
 from idkmesh.clock import SystemClock
-from idkmesh.etcd_gateway import Call, Members
+from idkmesh.etcd_gateway import Call, EtcdError, Members
 from idkmesh.etcd_gateway import endpoint_of as member_of
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
@@ -27,6 +27,7 @@ from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import etcd as module
 from idkmesh.topology.providers import etcd_follower, packages
 from idkmesh.topology.providers.etcd import DEFAULT_PREFIX, EtcdProvider
+from idkmesh.topology.providers.etcd_follower import cause_of
 from idkmesh.topology.providers.etcd_stream import open_stream
 from idkmesh.topology.providers.etcd_wire import PROGRESS, WatchMessage
 from idkmesh.topology.providers.packages import MissingPackageError
@@ -458,6 +459,49 @@ def test_several_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     finally:
         for member in members:
             member.kill()
+
+
+@pytest.mark.parametrize("name", ["etcd-auth.example", "password.example", "certificate.example"])
+def test_a_name_is_no_refusal(name: str) -> None:
+    """RT-5.4: who does not answer has refused nothing, whatever the name of its host is."""
+    assert cause_of(EtcdError(f"etcd did not answer (http://{name}:2379: timeout); look at it")) is Cause.UNREACHABLE
+
+
+def test_tls_to_a_plain_etcd(hands: EtcdHands) -> None:
+    """RT-5.4: a handshake that does not come about is no refusal of a credential, listing and watching alike."""
+    url = hands.url.replace("http:", "https:")
+    where = member_of(url, "url")
+    with pytest.raises(EtcdError) as told:
+        open_stream(Members([where]), where, DEFAULT_PREFIX, 1, WAIT)
+    assert cause_of(told.value) is Cause.UNREACHABLE
+    with site(url) as there:
+        assert hears(there.heard(ONE), Failed(Cause.UNREACHABLE))
+
+
+def test_a_right_that_is_missed_later(tmp_path: Path) -> None:
+    """TOPO-07, RT-5.4: where a credential is wanted from the next call on, what is watched goes on until that call.
+
+    Then it is refused, not unreachable: whoever reads it looks for a user, not for a network.
+    """
+    member = Etcd(tmp_path)
+    hands = EtcdHands(member.url, DEFAULT_PREFIX)
+    try:
+        hands.declare(ONE, A)
+        hands.ask("auth/user/add", {"name": "root", "password": "secret"})
+        hands.ask("auth/role/add", {"name": "root"})
+        hands.ask("auth/user/grant", {"user": "root", "role": "root"})
+        with relay(member.url) as between, site(between.url) as there:
+            heard = there.heard(ONE)
+            assert hears(heard, snapshot_of([A]))
+            hands.ask("auth/enable", {})
+            with pytest.raises(ProviderFailureError, match=r"^refused$"):
+                there.provider.snapshot(ONE, WAIT)
+            assert heard.events == [snapshot_of([A])]
+            between.cut()
+            assert hears(heard, Failed(Cause.REFUSED))
+            assert there.provider.usable().cause is Cause.REFUSED
+    finally:
+        member.kill()
 
 
 def test_an_etcd_that_wants_a_user(tmp_path: Path) -> None:

@@ -471,6 +471,21 @@ def test_no_user(nacos: Nacos, user: dict[str, str]) -> None:
         assert hears(there.heard(ONE), Failed(Cause.REFUSED))
 
 
+@pytest.mark.usefixtures("patient")
+def test_a_right_that_is_missed_later(nacos: Nacos) -> None:
+    """TOPO-07, RT-5.4, RT-8.5: a token that is refused from the next call on: pushes go on, then it is `refused`."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("be", token="token-secret")
+        assert hears(there.heard(TWO), Failed(Cause.REFUSED))
+        nacos.put(NAME, AT_B)
+        assert hears(heard, snapshot_of([B]))
+        nacos.do("end_streams")
+        assert hears(heard, Failed(Cause.REFUSED))
+
+
 def test_nobody_to_log_in_with() -> None:
     """RT-5.4: a login that nobody has answered is not refused."""
     with socket.socket() as unused:

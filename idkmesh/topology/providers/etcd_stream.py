@@ -125,7 +125,7 @@ def _connected(endpoint: Endpoint, seconds: float) -> socket.socket:
         return context.wrap_socket(connection, server_hostname=endpoint.host)
     except OSError as error:
         connection.close()
-        raise EtcdError(f"no TLS: certificate or protocol: {type(error).__name__}") from None
+        raise EtcdError(f"no TLS: {type(error).__name__}") from None
 
 
 def _drop(connection: socket.socket) -> None:
