@@ -6,14 +6,17 @@ import base64
 import itertools
 import json
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.topology.model import NOT_DECLARED, Cause, Target, endpoint_of, snapshot_of
-from idkmesh.topology.providers import etcd_releases, etcd_stream
+from idkmesh.etcd_gateway import Members
+from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint_of, snapshot_of
+from idkmesh.topology.providers import boundary, etcd_releases, etcd_stream
+from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, Follower
 from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue
 from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
 from idkmesh.topology.providers.etcd_wire import (
@@ -26,6 +29,9 @@ from idkmesh.topology.providers.etcd_wire import (
     head,
     message_of,
 )
+from idkmesh.topology.providers.ring import Ring
+from idkmesh.topology.providers.watches import Watches
+from tests.topology.support import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -224,6 +230,30 @@ def test_a_stream_that_takes_nothing(pair: tuple[WatchStream, socket.socket]) ->
     before = len(stream._unsent)
     stream.keep(NOW + BEAT_SECONDS)
     assert len(stream._unsent) <= before
+
+
+def test_the_times_of_a_loss() -> None:
+    """RT-7.3, RT-5.5: a loss is found, and trust in what was known is over, within 5 s."""
+    assert (BEAT_SECONDS, SILENT_SECONDS, boundary.TRUST_SECONDS) == (0.5, 2.0, 2.0)
+    assert BEAT_SECONDS + SILENT_SECONDS + boundary.TRUST_SECONDS <= 5.0
+
+
+def test_trust_has_an_end_between_two_requests() -> None:
+    """RT-7.3: a listing that took until then fails the watches before the next request, not after it."""
+    watches, ring, heard = Watches(), Ring(), Heard()
+    watches.add(ONE, heard)
+    follower = Follower(Members([]), "/p", watches, ring, lambda *_: None)
+    try:
+        now = time.monotonic()
+        follower.boundary.ended(now)
+        assert 0 < follower._seconds() <= REQUEST_SECONDS
+        assert heard.events == []
+        follower.boundary.lost(Cause.UNREACHABLE, now)
+        follower.boundary.ended(now - boundary.TRUST_SECONDS)
+        assert follower._seconds() == REQUEST_SECONDS
+        assert heard.events == [Failed(Cause.UNREACHABLE)]
+    finally:
+        ring.close()
 
 
 # --- releases --------------------------------------------------------------------------------------------------------

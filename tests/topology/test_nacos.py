@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from idkmesh.clock import SystemClock
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
-from idkmesh.topology.providers import packages
+from idkmesh.topology.providers import boundary, packages
 from idkmesh.topology.providers.nacos import NacosProvider, server_of
 from idkmesh.topology.providers.nacos_service import service_name, snapshot_of_service, target_of_service
 from idkmesh.topology.providers.packages import MissingPackageError
@@ -43,7 +44,7 @@ EMPTY = snapshot_of([])
 LOSS_SECONDS = 5.0
 """RT-8.5."""
 SLACK = 5.0
-"""What a busy machine may add."""
+"""What a busy machine may add: that the times make five seconds at most is proved by their sum."""
 
 
 class Site:
@@ -85,7 +86,13 @@ def site(*servers: str, **more: Any) -> Iterator[Site]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trust a lost connection longer: whether a new one begins in time is not for a busy machine to say."""
-    monkeypatch.setattr(importlib.import_module("idkmesh.topology.providers.nacos_follower"), "TRUST_SECONDS", WAIT)
+    monkeypatch.setattr(boundary, "TRUST_SECONDS", WAIT)
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for an answer, which a test holds."""
+    monkeypatch.setattr(importlib.import_module("idkmesh.topology.providers.nacos_link"), "ANSWER_SECONDS", WAIT)
 
 
 def hears(heard: Heard, event: Snapshot | Failed) -> bool:
@@ -243,6 +250,21 @@ def test_a_push_that_overtakes_an_answer(nacos: Nacos) -> None:
         assert heard.events == [snapshot_of([B])]
 
 
+def test_an_answer_that_was_written_later(nacos: Nacos) -> None:
+    """RT-8.7: a push that came while it was on its way was written before, and does not outlast it."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        nacos.do("hold", on=True)
+        nacos.do("be", late=True)
+        heard = there.heard(ONE)
+        assert eventually(lambda: bool(nacos.told()["subscribed"]))
+        nacos.put(NAME, AT_A)
+        assert hears(heard, snapshot_of([A]))
+        nacos.put(NAME, AT_B, pushes=False)
+        nacos.do("hold", on=False)
+        assert hears(heard, snapshot_of([B]))
+
+
 def test_a_push_that_was_lost(nacos: Nacos, monkeypatch: pytest.MonkeyPatch) -> None:
     """RT-8.7: each subscription is asked for anew from time to time, and ended where nobody watches any more."""
     monkeypatch.setattr(importlib.import_module("idkmesh.topology.providers.nacos_follower"), "ROUND_SECONDS", 0.2)
@@ -383,6 +405,106 @@ def test_a_connection_that_is_lost(nacos: Nacos, how: str) -> None:
         assert hears(heard, snapshot_of([A]))
         assert not any(isinstance(event, Failed) for event in heard.events)
         assert there.lines == []
+
+
+def test_the_times_of_a_loss() -> None:
+    """RT-8.5, RT-5.5: a loss is found, and trust in what was known is over, within 5 s."""
+    follower = importlib.import_module("idkmesh.topology.providers.nacos_follower")
+    link = importlib.import_module("idkmesh.topology.providers.nacos_link")
+    assert (follower.BEAT_SECONDS, link.ANSWER_SECONDS, boundary.TRUST_SECONDS) == (1.0, 1.5, 2.0)
+    assert follower.BEAT_SECONDS + link.ANSWER_SECONDS + boundary.TRUST_SECONDS + follower.ROUND_PAUSE <= LOSS_SECONDS
+
+
+@pytest.mark.usefixtures("patient", "unhurried")
+def test_what_was_heard_anew_is_trusted_for_good(nacos: Nacos) -> None:
+    """RT-8.5: what a new server has said something of does not end with the trust in the old one; all else does."""
+    nacos.put(NAME, AT_A)
+    nacos.put(OTHER, AT_A)
+    with site(nacos.address) as there:
+        heard, other = there.heard(ONE), there.heard(TWO)
+        assert hears(heard, snapshot_of([A]))
+        assert hears(other, snapshot_of([A]))
+        nacos.put(OTHER, AT_B)
+        assert hears(other, snapshot_of([B]))
+        nacos.do("be", held=[OTHER])
+        nacos.do("hold", on=True)
+        nacos.do("end_streams")
+        nacos.put(NAME, AT_B, pushes=False)
+        assert hears(heard, snapshot_of([B]))
+        follower = there.provider._follower
+        assert follower._pushes == {}
+        follower._loop.call_soon_threadsafe(follower._expire, time.monotonic() + 2 * WAIT)
+        assert eventually(lambda: isinstance(other.last(), Failed))
+        nacos.put(NAME, AT_A)
+        assert hears(heard, snapshot_of([A]))
+        assert not any(isinstance(event, Failed) for event in heard.events)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_connection_that_is_lost_is_no_failure(nacos: Nacos) -> None:
+    """RT-5.6, RT-8.5: while what was known is trusted the boundary is usable, and who begins a watch then waits."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("stop")
+        assert eventually(lambda: there.provider._follower.boundary.cause is not None)
+        other = there.heard(TWO)
+        assert there.provider.usable().usable
+        nacos.do("start")
+        assert hears(other, EMPTY)
+        assert not any(isinstance(event, Failed) for event in heard.events + other.events)
+        assert there.lines == []
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_server_that_is_not_ready(nacos: Nacos) -> None:
+    """RT-8.5: one that answers a subscription with a code of 3xx is left for another one; no service fails of it."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("be", refuses={OTHER: 301})
+        before = nacos.told()["asked"].count("ServerCheckRequest")
+        other = there.heard(TWO)
+        assert eventually(lambda: nacos.told()["asked"].count("ServerCheckRequest") > before)
+        nacos.do("be", refuses={})
+        assert hears(other, EMPTY)
+        assert not any(isinstance(event, Failed) for event in heard.events + other.events)
+
+
+@pytest.mark.usefixtures("patient", "unhurried")
+def test_instances_are_told_of_once(nacos: Nacos) -> None:
+    """RT-8.6: a reconnection is no end of instances that cannot be read: no line comes of it."""
+    nacos.put(NAME, AT_A)
+    nacos.put(OTHER, AT_A, {"ip": "secret"})
+    with site(nacos.address) as there:
+        assert hears(there.heard(TWO), snapshot_of([A], unreadable=1))
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("be", held=[OTHER])
+        nacos.do("hold", on=True)
+        nacos.do("end_streams")
+        nacos.put(NAME, AT_B, pushes=False)
+        assert hears(heard, snapshot_of([B]))
+        assert [level for _, level in there.lines] == [logging.WARNING]
+        nacos.do("hold", on=False)
+        follower = there.provider._follower
+        assert eventually(lambda: not follower._stale)
+        assert [level for _, level in there.lines] == [logging.WARNING]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_who_asks_at_the_end(nacos: Nacos) -> None:
+    """RT-5.1, RT-5.4: whoever has asked once is told that it is over, and by no exception of a loop's."""
+    nacos.do("hold", on=True)
+    with site(nacos.address) as there, ThreadPoolExecutor(1) as pool:
+        assert eventually(lambda: there.provider.usable().usable)
+        asked = pool.submit(there.provider.snapshot, ONE, WAIT)
+        assert eventually(lambda: "ServiceQueryRequest" in nacos.told()["asked"])
+        there.provider.close()
+        with pytest.raises(ProviderFailureError, match=r"^closed$"):
+            asked.result(WAIT)
 
 
 def test_a_paused_server(nacos: Nacos) -> None:

@@ -107,7 +107,9 @@ class EtcdProvider:
 
     def usable(self) -> Usability:
         """Say whether etcd has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
-        return Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.usability
+        return (
+            Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.boundary.usability
+        )
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""
@@ -126,9 +128,9 @@ class EtcdProvider:
             while not self._watches.closed:
                 try:
                     Call(self._members, time.monotonic() + REQUEST_SECONDS).ask("kv/range", key)
-                    self._follower.usability = Usability(usable=True)
+                    self._follower.boundary.well()
                 except Exception as error:  # noqa: BLE001  the thread must not end: what it said last would stay
                     cause = cause_of(error) if isinstance(error, EtcdError) else Cause.FAULT
-                    self._follower.usability = Usability(usable=False, cause=cause)
+                    self._follower.boundary.lost(cause, time.monotonic())
                 if selector.select(ASK_SECONDS):
                     self._ring.silence()

@@ -94,7 +94,9 @@ class NacosProvider:
 
     def usable(self) -> Usability:
         """Say whether a server has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
-        return Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.usability
+        return (
+            Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.boundary.usability
+        )
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""
