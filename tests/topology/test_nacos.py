@@ -473,6 +473,16 @@ def test_a_server_that_is_not_ready(nacos: Nacos) -> None:
         assert not any(isinstance(event, Failed) for event in heard.events + other.events)
 
 
+def test_a_server_that_is_never_ready(nacos: Nacos) -> None:
+    """RT-8.5, RT-5.6: a connection that says nothing of what is watched gives no trust: the watch fails, as told."""
+    nacos.do("be", refuses={NAME: 301})
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, Failed(Cause.LOST))
+        assert heard.events == [Failed(Cause.LOST)]
+        assert there.lines[:1] == [("provider nacos: lost; its releases are unavailable; look at Nacos", logging.ERROR)]
+
+
 @pytest.mark.usefixtures("patient", "unhurried")
 def test_instances_are_told_of_once(nacos: Nacos) -> None:
     """RT-8.6: a reconnection is no end of instances that cannot be read: no line comes of it."""
