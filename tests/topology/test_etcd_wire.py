@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from idkmesh.etcd_gateway import Members
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint_of, snapshot_of
-from idkmesh.topology.providers import boundary, etcd_releases, etcd_stream
+from idkmesh.topology.providers import boundary, etcd_releases, etcd_stream, etcd_wire
 from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, Follower
 from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue
 from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
@@ -111,11 +111,31 @@ def test_what_is_no_answer(answer: bytes, cause: Cause) -> None:
     assert told.value.cause is cause
 
 
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_message_over_its_bound(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+    """RT-7.5: a message of exactly its bound is read, of a longer one no more is held, whatever its pieces."""
+    assert etcd_wire.MAX_LINE_BYTES == 64 * 1024 * 1024
+    monkeypatch.setattr(etcd_wire, "MAX_LINE_BYTES", 100)
+    longest = line(watch_id="-1").strip().ljust(100)
+    reader = WatchReader()
+    assert reader.feed(HEAD + chunk(longest) + chunk(b"\n")) == [WatchMessage()]
+    for _ in range(pieces - 1):
+        assert reader.feed(chunk(b"x" * (100 // pieces + 1))) == []
+    with pytest.raises(WireError) as told:
+        reader.feed(chunk(b"x" * (100 // pieces + 1)))
+    assert told.value.cause is Cause.UNREADABLE
+
+
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
         ({"result": {"canceled": True, "compact_revision": "5"}}, Cause.LOST),
         ({"result": {"canceled": True, "cancel_reason": "etcdserver: permission denied"}}, Cause.REFUSED),
+        (
+            {"result": {"created": True, "canceled": True, "cancel_reason": "etcdserver: permission denied"}},
+            Cause.REFUSED,
+        ),
+        ({"result": {"created": True, "canceled": True}}, Cause.LOST),
         ({"error": {"message": "etcdserver: no leader", "http_code": 503}}, Cause.UNREACHABLE),
         ({"error": {"message": "etcdserver: user name is empty"}}, Cause.REFUSED),
     ],
@@ -275,6 +295,7 @@ def test_any_course_of_keys(course: list[tuple[str, bytes | None]]) -> None:
     for target in (ONE, Target("b", "1", "r"), Target("c", "1", "r")):
         assert followed.snapshot(target) == listed.snapshot(target)
     assert followed.unreadable == listed.unreadable
+    assert followed._releases.keys() == listed._releases.keys(), "what has no key is not held"
     assert followed._keys == listed._keys == len([key for key in now if key.count(b"/") > 3 and key[1:2] == b"p"])
 
 
@@ -308,6 +329,17 @@ def test_records_that_are_no_endpoint(value: bytes) -> None:
     assert releases.snapshot(ONE) == snapshot_of([A])
     releases.hear([KeyValue(b"/p/a/1/r", None)])
     assert releases.snapshot(ONE) == NOT_DECLARED
+
+
+@pytest.mark.parametrize("path", ["foo bar/1/r", "a/1/-r", "a/x y/r", "/1/r", "\xe4/1/r", "a" * 129 + "/1/r"])
+def test_keys_of_others(path: str) -> None:
+    """RT-7.1, RT-7.5: a key whose path is no release is not looked at: not counted, not warned of, not held."""
+    releases = EtcdReleases("/p")
+    key = f"/p/{path}".encode("latin-1")
+    assert releases.hear([KeyValue(key, b""), KeyValue(key + b"/i", b"not ours"), KeyValue(key + b"/j", None)]) == set()
+    assert (releases.unreadable, releases._keys, releases._releases) == (0, 0, {})
+    assert releases.hear([KeyValue(b"/p/a/1/r/j", b"not ours")]) == {ONE}
+    assert releases.unreadable == 1
 
 
 def test_too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:

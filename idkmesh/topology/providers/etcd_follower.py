@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.etcd_gateway import EtcdAnswerError, EtcdError, asked, b64, member_of, number_of
-from idkmesh.topology.model import Cause, target_of
+from idkmesh.topology.model import Cause
 from idkmesh.topology.providers.boundary import AGAIN_SECONDS, Boundary, Words, pause
 from idkmesh.topology.providers.etcd_releases import EtcdReleases
 from idkmesh.topology.providers.etcd_stream import open_stream
@@ -156,12 +156,7 @@ class Follower:
                     watch.say(self._releases.snapshot(watch.target))
 
     def _hear(self, changes: Iterable[KeyValue]) -> None:
-        for text in self._releases.hear(changes):
-            try:
-                target = target_of(text)
-            except ValueError:  # a key of somebody else's
-                continue
-            self._say([target])
+        self._say(self._releases.hear(changes))
         self.boundary.unreadable(self._releases.unreadable)
 
     def _say(self, targets: Iterable[Target]) -> None:
