@@ -442,6 +442,29 @@ def test_what_somebody_writes_to_is_not_believed(tmp_path: Path, monkeypatch: py
     assert content_of(path) == TWO.encode()
 
 
+def test_a_size_at_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-6.1: exactly 8 MiB are read; of more, nothing is, but that it is more; and what grows meanwhile is counted."""
+    assert MAX_BYTES == 8 * 1024 * 1024
+    path = tmp_path / "releases.json"
+    path.write_bytes(b"x" * MAX_BYTES)
+    assert content_of(path) == b"x" * MAX_BYTES
+    fault = Fault(Cause.UNREADABLE, "is larger than 8388608 bytes")
+    real, read = os.read, []
+
+    def reads(descriptor: int, length: int) -> bytes:
+        read.append(length)
+        with path.open("ab") as file:
+            file.write(b"x")
+        return real(descriptor, length)
+
+    monkeypatch.setattr(os, "read", reads)
+    assert content_of(path) == fault
+    assert read
+    read.clear()
+    assert content_of(path) == fault
+    assert read == []
+
+
 def test_a_name_that_is_none(tmp_path: Path) -> None:
     """RT-6.4: also a name that no file can have is a fault, and no exception."""
     for name in ("a\0b", "a" * 300):
