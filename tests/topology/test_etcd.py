@@ -26,7 +26,8 @@ from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import boundary, packages
 from idkmesh.topology.providers import etcd as module
-from idkmesh.topology.providers.etcd import DEFAULT_PREFIX, EtcdProvider
+from idkmesh.topology.providers.defaults import DEFAULT_PREFIX
+from idkmesh.topology.providers.etcd import EtcdProvider
 from idkmesh.topology.providers.etcd_follower import cause_of
 from idkmesh.topology.providers.etcd_stream import open_stream
 from idkmesh.topology.providers.etcd_wire import PROGRESS, WatchMessage

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of
 from idkmesh.topology.model import MAX_ENDPOINTS, Cause
 from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.providers.defaults import DEFAULT_PREFIX
 from idkmesh.topology.providers.etcd_follower import MAX_PAGE_BYTES, REQUEST_SECONDS, Follower, cause_of, changes_of
 from idkmesh.topology.providers.etcd_releases import snapshot_of_keys
 from idkmesh.topology.providers.etcd_wire import range_below
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from idkmesh.topology.model import Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
 
-DEFAULT_PREFIX: Final = "/idkmesh/agents"
 FIELD: Final = "provider.etcd"
 
 CLOSE_SECONDS: Final = 5.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import Cause
 from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.providers.defaults import DEFAULT_GROUP, DEFAULT_NAMESPACE
 from idkmesh.topology.providers.nacos_service import NacosSettings
 from idkmesh.topology.providers.packages import MissingPackageError, need
 from idkmesh.topology.providers.watches import Watches
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from idkmesh.topology.model import Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
 
-DEFAULT_NAMESPACE: Final = "public"
-DEFAULT_GROUP: Final = "DEFAULT_GROUP"
 FIELD: Final = "provider.nacos"
 CLOSE_SECONDS: Final = 5.0
 

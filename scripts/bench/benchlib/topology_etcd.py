@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from idkmesh.clock import SystemClock
 from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of
 from idkmesh.topology.model import State, Target
-from idkmesh.topology.providers.etcd import DEFAULT_PREFIX, EtcdProvider
+from idkmesh.topology.providers.defaults import DEFAULT_PREFIX
+from idkmesh.topology.providers.etcd import EtcdProvider
 from idkmesh.topology.selector import WatchSelector
 
 from . import options
