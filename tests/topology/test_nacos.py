@@ -504,6 +504,22 @@ def test_instances_are_told_of_once(nacos: Nacos) -> None:
         assert [level for _, level in there.lines] == [logging.WARNING]
 
 
+def test_instances_are_told_of_anew_after_a_loss(nacos: Nacos) -> None:
+    """RT-8.6, RT-8.5: with the server, what there was of them is not known any more: no end of theirs is told."""
+    nacos.put(NAME, AT_A)
+    nacos.put(OTHER, AT_A, {"ip": "secret"})
+    with site(nacos.address) as there:
+        heard = there.heard(TWO)
+        assert hears(heard, snapshot_of([A], unreadable=1))
+        nacos.do("stop")
+        assert eventually(lambda: isinstance(heard.last(), Failed))
+        nacos.do("start")
+        assert eventually(lambda: there.provider.usable().usable)
+        assert hears(there.heard(ONE), snapshot_of([A]))
+        assert hears(there.heard(TWO), snapshot_of([A], unreadable=1))
+    assert [level for _, level in there.lines] == [logging.WARNING, logging.ERROR, logging.INFO, logging.WARNING]
+
+
 @pytest.mark.usefixtures("unhurried")
 def test_who_asks_at_the_end(nacos: Nacos) -> None:
     """RT-5.1, RT-5.4: whoever has asked once is told that it is over, and by no exception of a loop's."""
