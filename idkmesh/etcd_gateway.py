@@ -42,20 +42,21 @@ MAX_LINE_CHARACTERS: Final = 200
 _NUMBERS: Final = range(-(2**63), 2**64)
 
 REFUSALS: Final = ("permission denied", "user name", "auth", "password", "unauthenticated", "certificate")
-"""Words of etcd's own when it takes no credential of ours."""
+"""Words of etcd's own when it takes no credential of ours: of no other text, a host may have such a name."""
+
+_HOST: Final = re.compile(r"[A-Za-z0-9._\-]+|[0-9A-Fa-f:.]+(?:%[A-Za-z0-9._\-]+)?")
 
 
 class EtcdError(Exception):
-    """No answer of etcd's, in one line that says what to do. ``silent``: it takes connections and says nothing."""
+    """No answer of etcd's, in one line that says what to do.
 
-    def __init__(self, line: str, *, silent: bool = False) -> None:
+    ``silent``: it takes connections and says nothing. ``refused``: it says that it wants a credential, or another one.
+    """
+
+    def __init__(self, line: str, *, silent: bool = False, refused: bool = False) -> None:
         super().__init__(line)
         self.silent = silent
-
-    @property
-    def refused(self) -> bool:
-        """Whether etcd wants a credential, or another one."""
-        return any(word in str(self).lower() for word in REFUSALS)
+        self.refused = refused
 
 
 class EtcdAnswerError(EtcdError):
@@ -83,15 +84,16 @@ def endpoint_of(url: str, field: str) -> Endpoint:
     """
     try:
         parts = urlsplit(url)
-        port = parts.port or 2379
+        port = 2379 if parts.port is None else parts.port
     except ValueError:
         shown = "a URL with a user in it" if "@" in url else repr(url)
         raise ValueError(f"{field}: {shown} is no URL; write http://HOST:2379") from None
     plain = parts.path in {"", "/"} and not parts.query and not parts.fragment and parts.username is None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
+    host = parts.hostname or ""
+    if parts.scheme not in {"http", "https"} or not _HOST.fullmatch(host) or not port or not plain:
         shown = repr(url) if "@" not in url else "a URL with a user in it"
         raise ValueError(f"{field}: {shown} must be http://HOST:PORT or https://HOST:PORT")
-    return Endpoint(parts.scheme, parts.hostname, port)
+    return Endpoint(parts.scheme, host, port)
 
 
 class Members:
@@ -177,8 +179,11 @@ class Call:
         said = "; ".join(reasons) or "no time was left"
         answered = bool(errors) and all(isinstance(error, EtcdAnswerError) for error in errors)
         kind = EtcdAnswerError if answered else EtcdError
-        silent = all(error.silent for error in errors)
-        raise kind(f"etcd did not answer ({said}); look at its members", silent=silent)
+        raise kind(
+            f"etcd did not answer ({said}); look at its members",
+            silent=all(error.silent for error in errors),
+            refused=any(error.refused for error in errors),
+        )
 
 
 def asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
@@ -254,8 +259,7 @@ def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: flo
             asking = {"allow_redirects": False, "stream": True, "hooks": hooks}
             answer = client.post(client.get_url(path), json=dict(body), **asking)
         except Etcd3Exception as error:
-            line = _line_of(error)
-            raise EtcdError(line, silent=line == "timeout") from None
+            raise _told(error) from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             raise EtcdError(f"no answer of etcd: {type(error).__name__}") from None
     if not isinstance(answer, dict):
@@ -280,14 +284,22 @@ def one_line(text: str, most: int = MAX_LINE_CHARACTERS) -> str:
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:most]
 
 
-def _line_of(error: Exception) -> str:
+def refuses(words: str) -> bool:
+    """Say whether words of etcd's own say that it wants a credential, or another one."""
+    return any(word in words.lower() for word in REFUSALS)
+
+
+def _told(error: Exception) -> EtcdError:
     """Return what went wrong in a few words. etcd's own are JSON, the library's name the object at its address."""
     text = str(getattr(error, "detail_text", "") or "")
     try:
         said = json.loads(text)["error"]
     except (KeyError, TypeError, ValueError, RecursionError):
-        said = "refused" if "refused" in text else "timeout" if "time" in text.lower() else type(error).__name__
-    return one_line(said) if isinstance(said, str) else type(error).__name__
+        line = "refused" if "refused" in text else "timeout" if "time" in text.lower() else type(error).__name__
+        return EtcdError(line, silent=line == "timeout")
+    return (
+        EtcdError(one_line(said), refused=refuses(said)) if isinstance(said, str) else EtcdError(type(error).__name__)
+    )
 
 
 def number_of(value: object) -> int:

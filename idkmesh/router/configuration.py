@@ -14,9 +14,10 @@ from idkmesh.health.judging import judge
 from idkmesh.health.text_file import read_text
 from idkmesh.health.yaml_nodes import Mapping, Sequence, parse
 from idkmesh.router.credentials import Credentials, digest_of
-from idkmesh.router.router_rules import DEFAULT_GROUP, DEFAULT_NAMESPACE, DEFAULT_PREFIX, PROVIDERS, ROUTER
+from idkmesh.router.router_rules import PROVIDERS, ROUTER
 from idkmesh.router.token_file import TokenFileError, read_password, read_token
 from idkmesh.topology.model import MAX_TARGET_CHARACTERS, Target, endpoint_of, snapshot_of
+from idkmesh.topology.providers.forms import DEFAULT_GROUP, DEFAULT_NAMESPACE, DEFAULT_PREFIX
 from idkmesh.topology.selector import DEFAULT_OBSERVATIONS
 
 if TYPE_CHECKING:

@@ -11,17 +11,19 @@ from idkmesh.health.findings import Rule
 from idkmesh.health.matrix_rules import HOST, PORT, V6
 from idkmesh.health.shapes import Case, Choice, Figure, Flag, ListOf, Never, Record, Text
 from idkmesh.topology.model import ID_PATTERN, MAX_ENDPOINT_CHARACTERS, MAX_ENDPOINTS, VERSION_PATTERN
-from idkmesh.topology.providers.forms import ETCD_PREFIX, MAX_ETCD_PREFIX, NACOS_PORT, NACOS_WORD
+from idkmesh.topology.providers.forms import (
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    ETCD_PREFIX,
+    MAX_ETCD_PREFIX,
+    NACOS_PORT,
+    NACOS_WORD,
+)
 from idkmesh.topology.selector import DEFAULT_OBSERVATIONS, MOST_OBSERVATIONS
 
 MAX_CREDENTIALS: Final = 32
 MAX_RELEASES: Final = 1_000
 """That stand in the configuration itself. Who has more keeps them in a file of their own."""
-
-DEFAULT_PREFIX: Final = "/idkmesh/agents"
-DEFAULT_NAMESPACE: Final = "public"
-DEFAULT_GROUP: Final = "DEFAULT_GROUP"
-"""Both are Nacos's own."""
 
 PROVIDERS: Final = ("etcd", "nacos", "file", "direct")
 

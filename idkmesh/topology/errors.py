@@ -26,7 +26,6 @@ class AgentUnavailableError(SelectionError):
 
     def __init__(self, target: Target, state: State, revision: int | None) -> None:
         super().__init__(f"release {target}: no ready endpoint is known, its state is {state.value}; ask again later")
-        self.target = target
         self.state = state
         self.revision = revision
 
@@ -41,5 +40,3 @@ class TooManyObservationsError(SelectionError):
             f"release {target}: {most} releases are observed, which is max_observations; raise it, or wait until one "
             "was not used for an hour"
         )
-        self.target = target
-        self.most = most

@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
-from idkmesh.topology.model import Observation, State, Target
 from idkmesh.topology.projection import row_text
 from idkmesh.topology.transitions import opened
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from idkmesh.topology.model import Endpoint, ProviderEvent
+    from idkmesh.topology.model import Endpoint, Observation, ProviderEvent, Target
     from idkmesh.topology.provider import Watch
 
 
@@ -105,8 +104,8 @@ class Held:
         return [watch for session in (self.session, self.attempt) if session is not None for watch in session.end()]
 
     def wake(self) -> None:
-        """Let go on who waits for the first snapshot."""
-        if self.first is not None and self.observation.state is not State.INITIALIZING:
+        """Let go on who waits for the first thing that is heard."""
+        if self.first is not None:
             self.first.set()
             self.first = None
 

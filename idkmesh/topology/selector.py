@@ -67,7 +67,6 @@ class WatchSelector:
             raise ValueError(f"max_observations: must be a whole number from 1 to {MOST_OBSERVATIONS}")
         if not provider.continuous:
             raise ValueError(f"provider {provider.name}: it observes nothing; select by its snapshots")
-        self.max_observations = max_observations
         self._provider = provider
         self._clock = clock
         self._line = undisturbed(line)
@@ -156,11 +155,6 @@ class WatchSelector:
             first.wait(max(0.0, session.opened_at + FIRST_USE_SECONDS - self._clock.monotonic()))
 
     # --- reading --------------------------------------------------------------------------------------------------
-
-    @property
-    def provider_name(self) -> str:
-        """What the projection calls the provider."""
-        return self._provider.name
 
     def statuses(self) -> list[Status]:
         """Return what is known of each observed target, in the order of their opening. Changes nothing (RT-11.2)."""

@@ -40,9 +40,9 @@ UNUSED_SECONDS: Final = 3_600.0
 LOOK_SECONDS: Final = 60.0
 """How often it is looked for such observations."""
 
-
-ATTEMPTS_AT_ONCE: Final = 256
-"""Attempts that one look begins at most: it holds the lock that selections wait for. The next look follows at once."""
+AT_ONCE: Final = 256
+"""Attempts, ends of silent sessions and closings of one look together: it holds the lock that selections wait for. The
+next look follows at once."""
 
 
 class Now(NamedTuple):
@@ -87,6 +87,8 @@ class Sessions:
         self._times: list[_Time] = []
         self._numbers = itertools.count()
         self._look_at = began + LOOK_SECONDS
+        self._unused: list[Held] = []
+        """What was unused at the last look for such and is to be closed, the oldest last."""
         self._full = False
 
     # --- uses -----------------------------------------------------------------------------------------------------
@@ -168,18 +170,28 @@ class Sessions:
 
     def due_at(self) -> float:
         """Return the instant at which :meth:`look` has something to do."""
+        if self._unused:
+            return float("-inf")
         due = [self._look_at, *(each.at for each in self._times[:1])]
         omitted = self._meter.due_at
         return min(due if omitted is None else [*due, omitted])
 
     def look(self, now: Now) -> tuple[list[Session], list[Watch]]:
-        """Do what is due. Returns attempts whose watch is to begin, and watches that are over."""
+        """Do what is due, :data:`AT_ONCE` of it at most.
+
+        Returns attempts whose watch is to begin, and watches that are over.
+        """
         attempts: list[Session] = []
         over: list[Watch] = []
-        if now.seconds >= self._look_at:  # first: for what is closed nothing is attempted
+        if now.seconds >= self._look_at:
             self._look_at = now.seconds + LOOK_SECONDS
-            over += self._close_unused(now)
-        while self._times and self._times[0].at <= now.seconds and len(attempts) < ATTEMPTS_AT_ONCE:
+            self._unused = [held for held in reversed(self.held.values()) if _is_unused(held, now)]
+        left = AT_ONCE
+        while left and self._unused:  # first: for what is closed nothing is attempted
+            left -= 1
+            over += self._close(self._unused.pop(), now)
+        while left and self._times and self._times[0].at <= now.seconds:
+            left -= 1
             time = heapq.heappop(self._times)
             if time.session is not None:
                 over += self._silent(time.held, time.session, now)
@@ -199,21 +211,22 @@ class Sessions:
         self._remember(now.seconds + SILENT_SECONDS, held, held.attempt)
         return held.attempt
 
-    def _close_unused(self, now: Now) -> list[Watch]:
-        over: list[Watch] = []
-        for held in [held for held in self.held.values() if now.seconds - held.used_at >= UNUSED_SECONDS]:
-            del self.held[held.target]
-            over += held.end()
-            self.tallies.sessions["closed"] += 1
-            self._tell(changes.closed_change(held.target, held.observation), now)
+    def _close(self, held: Held, now: Now) -> list[Watch]:
+        """Close what was unused when it was looked for, unless it was used since."""
+        if not _is_unused(held, now):
+            return []
+        del self.held[held.target]
+        self.tallies.sessions["closed"] += 1
+        self._tell(changes.closed_change(held.target, held.observation), now)
         self._full = self._full and len(self.held) >= self._most
-        return over
+        return held.end()
 
     def end(self) -> list[Watch]:
         """End all of them, without a word but of what was omitted. Returns the watches that are over."""
         over = [watch for held in self.held.values() for watch in held.end()]
         self.held.clear()
         self._times.clear()
+        self._unused.clear()
         self._put_all(self._meter.rest())
         return over
 
@@ -226,3 +239,7 @@ class Sessions:
     def _put_all(self, told: Iterable[Change]) -> None:
         for change in told:
             self._put(change)
+
+
+def _is_unused(held: Held, now: Now) -> bool:
+    return now.seconds - held.used_at >= UNUSED_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from pathlib import Path
@@ -178,6 +179,23 @@ def test_two_watches_of_one_release(watching: World) -> None:
     assert hears(second, snapshot_of([C]))
     assert len(first.events) == told
     two.close()
+
+
+def begins_with(world: World, expected: Snapshot) -> bool:
+    """Say whether this is what a watch that is opened now hears first."""
+    heard = Heard()
+    watch = world.provider.observe(ONE, heard)
+    assert eventually(lambda: bool(heard.events))
+    watch.close()
+    return heard.events[0] == expected
+
+
+def test_what_changed_while_nobody_watched(watching: World) -> None:
+    """RT-5.2, RT-5.5, RT-2.5: a watch begins with what is there, not with what the one before it has heard."""
+    for endpoints in ((A,), (), (B,)):
+        watching.declare(ONE, *endpoints)
+        expected = snapshot_of(endpoints)
+        assert eventually(functools.partial(begins_with, watching, expected))
 
 
 def test_a_watch_is_closed_from_within(watching: World) -> None:

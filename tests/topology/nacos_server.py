@@ -79,6 +79,10 @@ class NacosServer(RequestServicer, BiRequestStreamServicer):  # type: ignore[mis
         self.says = "refused"
         """The text of its errors."""
         self.password = "right"
+        self.held: list[str] = []
+        """Services whose answers wait; all where none is named."""
+        self.late = False
+        """An answer that was held says what is there when it leaves, not when it was asked for."""
         self.holds = threading.Event()
         """Answers to subscriptions wait for this."""
         self.holds.set()
@@ -117,13 +121,14 @@ class NacosServer(RequestServicer, BiRequestStreamServicer):  # type: ignore[mis
         self.forget()
         self.holds.set()
         self.negotiates, self.token, self.says, self.password = True, "", "refused", "right"
+        self.held, self.late = [], False
         for kept in (self.services, self.refuses, self.acknowledged, self.asked, self.logins):
             kept.clear()
         if self._server is None:
             self.start()
 
     def be(self, **what: Any) -> None:
-        """Be another one from now on: ``negotiates``, ``token``, ``refuses``, ``says``, ``password``."""
+        """Be another one from now on: the attributes that have a text above, and ``negotiates`` and ``token``."""
         self.__dict__.update(what)
 
     def hold(self, *, on: bool) -> None:
@@ -218,7 +223,10 @@ class NacosServer(RequestServicer, BiRequestStreamServicer):  # type: ignore[mis
             info = self.services.get(key, empty)
             if kind == "SubscribeServiceRequest":
                 (known.add if said["subscribe"] else known.discard)(key)
-        self.holds.wait(30)
+        if not self.held or key[2] in self.held:
+            self.holds.wait(30)
+        if self.late:
+            info = self.services.get(key, empty)
         answer = SubscribeServiceResponse if kind == "SubscribeServiceRequest" else QueryServiceResponse
         shape = answer(serviceInfo=Service(name=key[2], groupName=key[1]))
         return raw(shape.get_response_type(), json.dumps({**shape.model_dump(), "serviceInfo": info}).encode())

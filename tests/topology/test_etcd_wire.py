@@ -6,14 +6,17 @@ import base64
 import itertools
 import json
 import socket
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.topology.model import NOT_DECLARED, Cause, Target, endpoint_of, snapshot_of
-from idkmesh.topology.providers import etcd_releases
+from idkmesh.etcd_gateway import Members
+from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint_of, snapshot_of
+from idkmesh.topology.providers import boundary, etcd_releases, etcd_stream, etcd_wire
+from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, Follower
 from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue
 from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
 from idkmesh.topology.providers.etcd_wire import (
@@ -26,6 +29,9 @@ from idkmesh.topology.providers.etcd_wire import (
     head,
     message_of,
 )
+from idkmesh.topology.providers.ring import Ring
+from idkmesh.topology.providers.watches import Watches
+from tests.topology.support import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,11 +111,31 @@ def test_what_is_no_answer(answer: bytes, cause: Cause) -> None:
     assert told.value.cause is cause
 
 
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_message_over_its_bound(monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+    """RT-7.5: a message of exactly its bound is read, of a longer one no more is held, whatever its pieces."""
+    assert etcd_wire.MAX_LINE_BYTES == 64 * 1024 * 1024
+    monkeypatch.setattr(etcd_wire, "MAX_LINE_BYTES", 100)
+    longest = line(watch_id="-1").strip().ljust(100)
+    reader = WatchReader()
+    assert reader.feed(HEAD + chunk(longest) + chunk(b"\n")) == [WatchMessage()]
+    for _ in range(pieces - 1):
+        assert reader.feed(chunk(b"x" * (100 // pieces + 1))) == []
+    with pytest.raises(WireError) as told:
+        reader.feed(chunk(b"x" * (100 // pieces + 1)))
+    assert told.value.cause is Cause.UNREADABLE
+
+
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
         ({"result": {"canceled": True, "compact_revision": "5"}}, Cause.LOST),
         ({"result": {"canceled": True, "cancel_reason": "etcdserver: permission denied"}}, Cause.REFUSED),
+        (
+            {"result": {"created": True, "canceled": True, "cancel_reason": "etcdserver: permission denied"}},
+            Cause.REFUSED,
+        ),
+        ({"result": {"created": True, "canceled": True}}, Cause.LOST),
         ({"error": {"message": "etcdserver: no leader", "http_code": 503}}, Cause.UNREACHABLE),
         ({"error": {"message": "etcdserver: user name is empty"}}, Cause.REFUSED),
     ],
@@ -150,18 +176,59 @@ def test_a_stream_is_asked_whether_it_goes_on(pair: tuple[WatchStream, socket.so
         assert far.recv(1000) == PROGRESS
 
 
+def drained(stream: WatchStream) -> list[WatchMessage]:
+    """Return all that has come."""
+    said: list[WatchMessage] = []
+    while True:
+        said += stream.receive()
+        if not stream._more:
+            return said
+
+
 def test_a_stream_is_silent_after_two_seconds(pair: tuple[WatchStream, socket.socket]) -> None:
-    """RT-7.3: two seconds without a message end it; what has come meanwhile counts, however late it is read."""
+    """RT-7.3: two seconds after a question without a message end it; what has come counts, however late it is read."""
     stream, far = pair
+    stream.keep(NOW + BEAT_SECONDS)
     far.sendall(HEAD + chunk(line(watch_id="-1")))
     late = NOW + 60
-    assert stream.receive(late) == [WatchMessage()]
+    assert drained(stream) == [WatchMessage()]
+    assert stream.keep(late) == late + BEAT_SECONDS
+    assert drained(stream) == []
     assert stream.keep(late + SILENT_SECONDS - 0.001) == late + SILENT_SECONDS
     far.sendall(b"5\r\nhal")  # bytes that are no message
-    assert stream.receive(late + 1.9) == []
+    assert drained(stream) == []
     with pytest.raises(WireError) as told:
-        stream.keep(late + 2.0)
+        stream.keep(late + SILENT_SECONDS)
     assert told.value.cause is Cause.SILENT
+
+
+def test_a_reader_that_was_busy(pair: tuple[WatchStream, socket.socket]) -> None:
+    """RT-7.3: the time in which messages are handled is no silence of etcd's, nor one in which nothing was asked."""
+    stream, far = pair
+    stream.keep(NOW + BEAT_SECONDS)
+    far.sendall(HEAD + chunk(line(watch_id="-1")))
+    assert stream.receive() == [WatchMessage()]
+    busy = NOW + 30
+    assert stream.keep(busy) == busy, "more may have come"
+    assert drained(stream) == []
+    assert stream.keep(busy) == busy + BEAT_SECONDS
+    # Nothing is asked for a while, and nothing comes: nobody can tell from this.
+    far.sendall(chunk(line(watch_id="-1")))
+    assert drained(stream) == [WatchMessage()]
+    assert stream.keep(busy + 30) == busy + 30 + BEAT_SECONDS
+
+
+def test_a_stream_that_does_not_stop(pair: tuple[WatchStream, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-7.2, RT-5.7: a part is read at a time, and asked in between, however much waits: an end is looked at."""
+    monkeypatch.setattr(etcd_stream, "READ_BYTES", len(HEAD) + 10)
+    stream, far = pair
+    far.sendall(HEAD + chunk(line(watch_id="-1") * 20))
+    assert len(stream.receive()) <= 1
+    now = NOW + BEAT_SECONDS + SILENT_SECONDS
+    assert stream.keep(now) == now
+    assert far.recv(1000) == PROGRESS
+    assert stream.keep(now + 60) == now + 60, "what waits is read before it is judged"
+    assert len(drained(stream)) >= 19
 
 
 def test_a_stream_whose_other_end_is_gone(pair: tuple[WatchStream, socket.socket]) -> None:
@@ -169,7 +236,7 @@ def test_a_stream_whose_other_end_is_gone(pair: tuple[WatchStream, socket.socket
     stream, far = pair
     far.close()
     with pytest.raises(WireError) as told:
-        stream.receive(NOW)
+        stream.receive()
     assert told.value.cause is Cause.UNREACHABLE
     with pytest.raises(WireError):
         stream.keep(NOW + BEAT_SECONDS)
@@ -183,6 +250,30 @@ def test_a_stream_that_takes_nothing(pair: tuple[WatchStream, socket.socket]) ->
     before = len(stream._unsent)
     stream.keep(NOW + BEAT_SECONDS)
     assert len(stream._unsent) <= before
+
+
+def test_the_times_of_a_loss() -> None:
+    """RT-7.3, RT-5.5: a loss is found, and trust in what was known is over, within 5 s."""
+    assert (BEAT_SECONDS, SILENT_SECONDS, boundary.TRUST_SECONDS) == (0.5, 2.0, 2.0)
+    assert BEAT_SECONDS + SILENT_SECONDS + boundary.TRUST_SECONDS <= 5.0
+
+
+def test_trust_has_an_end_between_two_requests() -> None:
+    """RT-7.3: a listing that took until then fails the watches before the next request, not after it."""
+    watches, ring, heard = Watches(), Ring(), Heard()
+    watches.add(ONE, heard)
+    follower = Follower(Members([]), "/p", watches, ring, lambda *_: None)
+    try:
+        now = time.monotonic()
+        follower.boundary.ended(now)
+        assert 0 < follower._seconds() <= REQUEST_SECONDS
+        assert heard.events == []
+        follower.boundary.lost(Cause.UNREACHABLE, now)
+        follower.boundary.ended(now - boundary.TRUST_SECONDS)
+        assert follower._seconds() == REQUEST_SECONDS
+        assert heard.events == [Failed(Cause.UNREACHABLE)]
+    finally:
+        ring.close()
 
 
 # --- releases --------------------------------------------------------------------------------------------------------
@@ -204,6 +295,7 @@ def test_any_course_of_keys(course: list[tuple[str, bytes | None]]) -> None:
     for target in (ONE, Target("b", "1", "r"), Target("c", "1", "r")):
         assert followed.snapshot(target) == listed.snapshot(target)
     assert followed.unreadable == listed.unreadable
+    assert followed._releases.keys() == listed._releases.keys(), "what has no key is not held"
     assert followed._keys == listed._keys == len([key for key in now if key.count(b"/") > 3 and key[1:2] == b"p"])
 
 
@@ -237,6 +329,17 @@ def test_records_that_are_no_endpoint(value: bytes) -> None:
     assert releases.snapshot(ONE) == snapshot_of([A])
     releases.hear([KeyValue(b"/p/a/1/r", None)])
     assert releases.snapshot(ONE) == NOT_DECLARED
+
+
+@pytest.mark.parametrize("path", ["foo bar/1/r", "a/1/-r", "a/x y/r", "/1/r", "\xe4/1/r", "a" * 129 + "/1/r"])
+def test_keys_of_others(path: str) -> None:
+    """RT-7.1, RT-7.5: a key whose path is no release is not looked at: not counted, not warned of, not held."""
+    releases = EtcdReleases("/p")
+    key = f"/p/{path}".encode("latin-1")
+    assert releases.hear([KeyValue(key, b""), KeyValue(key + b"/i", b"not ours"), KeyValue(key + b"/j", None)]) == set()
+    assert (releases.unreadable, releases._keys, releases._releases) == (0, 0, {})
+    assert releases.hear([KeyValue(b"/p/a/1/r/j", b"not ours")]) == {ONE}
+    assert releases.unreadable == 1
 
 
 def test_too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:

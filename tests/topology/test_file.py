@@ -13,6 +13,7 @@ import pytest
 
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
+from idkmesh.topology.providers import file
 from idkmesh.topology.providers.file import FileProvider
 from idkmesh.topology.providers.file_reading import MAX_BYTES, content_of, identity_of
 from idkmesh.topology.providers.file_state import (
@@ -441,6 +442,29 @@ def test_what_somebody_writes_to_is_not_believed(tmp_path: Path, monkeypatch: py
     assert content_of(path) == TWO.encode()
 
 
+def test_a_size_at_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-6.1: exactly 8 MiB are read; of more, nothing is, but that it is more; and what grows meanwhile is counted."""
+    assert MAX_BYTES == 8 * 1024 * 1024
+    path = tmp_path / "releases.json"
+    path.write_bytes(b"x" * MAX_BYTES)
+    assert content_of(path) == b"x" * MAX_BYTES
+    fault = Fault(Cause.UNREADABLE, "is larger than 8388608 bytes")
+    real, read = os.read, []
+
+    def reads(descriptor: int, length: int) -> bytes:
+        read.append(length)
+        with path.open("ab") as file:
+            file.write(b"x")
+        return real(descriptor, length)
+
+    monkeypatch.setattr(os, "read", reads)
+    assert content_of(path) == fault
+    assert read
+    read.clear()
+    assert content_of(path) == fault
+    assert read == []
+
+
 def test_a_name_that_is_none(tmp_path: Path) -> None:
     """RT-6.4: also a name that no file can have is a fault, and no exception."""
     for name in ("a\0b", "a" * 300):
@@ -452,7 +476,7 @@ def test_a_name_that_is_none(tmp_path: Path) -> None:
 
 def test_it_is_usable_while_it_looks(place: Place) -> None:
     """RT-5.6, RT-6.5: one thread, that goes on with nobody; asking opens no file."""
-    assert eventually(lambda: not place.provider._new)  # else each look would ask after each watch
+    assert eventually(lambda: not place.provider._watches._new)  # else each look would ask after each watch
     assert place.provider.usable().usable
     assert sum(thread.name == "topology-file" for thread in threading.enumerate()) == 1
     descriptors = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0  # noqa: PTH112, PTH208  as cheap
@@ -505,6 +529,51 @@ def test_a_fault_of_the_judge(place: Place, monkeypatch: pytest.MonkeyPatch) -> 
     assert "s3cret" not in place.lines[0]
     monkeypatch.undo()
     assert place.sees(9002, place.watched())
+
+
+@pytest.mark.parametrize("part", ["identity_of", "content_of", "is_to_read"])
+def test_a_fault_of_a_look(place: Place, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """RT-5.4, RT-5.6, RT-2.5: out of memory while it looks, the thread goes on, and nothing stays known from before."""
+
+    def broken(*_: object) -> None:
+        raise MemoryError("s3cret")
+
+    monkeypatch.setattr(file, part, broken)
+    assert place.fails(Cause.FAULT)
+    assert place.provider.usable().cause is Cause.FAULT
+    assert len(place.lines) == 1
+    assert "s3cret" not in place.lines[0]
+    monkeypatch.undo()
+    assert eventually(lambda: place.provider.usable().usable)
+    assert place.sees(9001, place.watched())
+
+
+def test_a_fault_of_the_thread(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-5.4: whatever else goes wrong there, every watch fails, one line says so, and it is looked on."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("s3cret")
+
+    monkeypatch.setattr(FileProvider, "_say", broken)
+    assert place.fails(Cause.FAULT)
+    monkeypatch.undo()
+    assert place.sees(9001, place.watched())
+    assert "s3cret" not in str(place.lines)
+    assert "RuntimeError" in place.lines[0]
+
+
+def test_a_file_system_that_does_not_answer(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-5.6: after 5 s without a look the boundary is not usable, while what was known stays (section 14)."""
+    assert file.STUCK_SECONDS == 5.0
+    monkeypatch.setattr(file, "STUCK_SECONDS", 2 * LOOK_SECONDS)
+    answers = threading.Event()
+    monkeypatch.setattr(file, "identity_of", lambda path: (answers.wait(WAIT), identity_of(path))[1])
+    try:
+        assert eventually(lambda: place.provider.usable().cause is Cause.SILENT)
+        assert place.heard.events == [at(9001)]
+    finally:
+        answers.set()
+    assert eventually(lambda: place.provider.usable().usable)
 
 
 def test_a_log_that_takes_no_line(tmp_path: Path) -> None:

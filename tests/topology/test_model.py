@@ -48,6 +48,14 @@ def test_no_targets(wrong: str) -> None:
         assert len(wrong) < 12 or wrong not in str(told.value)
 
 
+def test_a_target_of_256_characters() -> None:
+    """RT-1.1: so many at most together, with what stands between them."""
+    longest = Target("a" * 128, "1" * 60, "r" * 66)
+    assert len(str(longest)) == 256
+    with pytest.raises(ValueError, match="at most 256 characters together"):
+        Target("a" * 128, "1" * 60, "r" * 67)
+
+
 def test_targets_differ_by_a_letters_case() -> None:
     """RT-1.1: nothing is folded, and a text with more or fewer parts is no target."""
     assert Target("Echo", "1.0.0", "r1") != ECHO

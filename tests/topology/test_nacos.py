@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from idkmesh.clock import SystemClock
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
-from idkmesh.topology.providers import packages
+from idkmesh.topology.providers import boundary, packages
 from idkmesh.topology.providers.nacos import NacosProvider, server_of
 from idkmesh.topology.providers.nacos_service import service_name, snapshot_of_service, target_of_service
 from idkmesh.topology.providers.packages import MissingPackageError
@@ -43,7 +44,7 @@ EMPTY = snapshot_of([])
 LOSS_SECONDS = 5.0
 """RT-8.5."""
 SLACK = 5.0
-"""What a busy machine may add."""
+"""What a busy machine may add: that the times make five seconds at most is proved by their sum."""
 
 
 class Site:
@@ -85,7 +86,13 @@ def site(*servers: str, **more: Any) -> Iterator[Site]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trust a lost connection longer: whether a new one begins in time is not for a busy machine to say."""
-    monkeypatch.setattr(importlib.import_module("idkmesh.topology.providers.nacos_follower"), "TRUST_SECONDS", WAIT)
+    monkeypatch.setattr(boundary, "TRUST_SECONDS", WAIT)
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait longer for an answer, which a test holds."""
+    monkeypatch.setattr(importlib.import_module("idkmesh.topology.providers.nacos_link"), "ANSWER_SECONDS", WAIT)
 
 
 def hears(heard: Heard, event: Snapshot | Failed) -> bool:
@@ -243,6 +250,21 @@ def test_a_push_that_overtakes_an_answer(nacos: Nacos) -> None:
         assert heard.events == [snapshot_of([B])]
 
 
+def test_an_answer_that_was_written_later(nacos: Nacos) -> None:
+    """RT-8.7: a push that came while it was on its way was written before, and does not outlast it."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        nacos.do("hold", on=True)
+        nacos.do("be", late=True)
+        heard = there.heard(ONE)
+        assert eventually(lambda: bool(nacos.told()["subscribed"]))
+        nacos.put(NAME, AT_A)
+        assert hears(heard, snapshot_of([A]))
+        nacos.put(NAME, AT_B, pushes=False)
+        nacos.do("hold", on=False)
+        assert hears(heard, snapshot_of([B]))
+
+
 def test_a_push_that_was_lost(nacos: Nacos, monkeypatch: pytest.MonkeyPatch) -> None:
     """RT-8.7: each subscription is asked for anew from time to time, and ended where nobody watches any more."""
     monkeypatch.setattr(importlib.import_module("idkmesh.topology.providers.nacos_follower"), "ROUND_SECONDS", 0.2)
@@ -258,6 +280,56 @@ def test_a_push_that_was_lost(nacos: Nacos, monkeypatch: pytest.MonkeyPatch) -> 
         assert eventually(lambda: [key[2] for key in nacos.told()["subscribed"]] == [OTHER])
 
 
+def test_a_push_that_nobody_watches(nacos: Nacos) -> None:
+    """RT-8.7, RT-5.2: what it says is not kept back from the next watch, and the subscription is ended."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = Heard()
+        watch = there.provider.observe(ONE, heard)
+        assert hears(heard, snapshot_of([A]))
+        watch.close()
+        nacos.put(NAME)
+        assert eventually(lambda: len(nacos.told()["acknowledged"]) == 1)
+        assert eventually(lambda: nacos.told()["subscribed"] == [])
+        again = there.heard(ONE)
+        nacos.put(NAME, AT_B)
+        assert hears(again, snapshot_of([B]))
+        assert snapshot_of([A]) not in again.events
+
+
+def test_an_end_and_a_new_beginning(nacos: Nacos) -> None:
+    """RT-8.7: a service is subscribed to anew once its end has been answered: no server takes them crosswise."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = Heard()
+        watch = there.provider.observe(ONE, heard)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("hold", on=True)
+        watch.close()
+        nacos.put(NAME, AT_B)
+        assert eventually(lambda: subscriptions_asked(nacos) == 2)
+        again = there.heard(ONE)
+        assert not eventually(lambda: subscriptions_asked(nacos) > 2, 0.5)
+        nacos.do("hold", on=False)
+        assert hears(again, snapshot_of([B]))
+        assert eventually(lambda: bool(nacos.told()["subscribed"]))
+
+
+def subscriptions_asked(nacos: Nacos) -> int:
+    return int(nacos.told()["asked"].count("SubscribeServiceRequest"))
+
+
+def test_a_service_that_can_be_read_again(nacos: Nacos) -> None:
+    """RT-3.5, RT-2.6: the good push that comes between two attempts counts: it is right again within 5 s of it."""
+    nacos.put(NAME, {"ip": "secret"})
+    with site(nacos.address) as there, selecting(there.provider) as selector:
+        assert eventually(lambda: chosen(selector) == "unavailable")
+        nacos.put(NAME, AT_A)
+        began = time.monotonic()
+        assert eventually(lambda: chosen(selector) == A.url)
+        assert time.monotonic() - began < 5.0 + SLACK
+
+
 @pytest.mark.usefixtures("patient")
 def test_a_push_that_nobody_can_read(nacos: Nacos) -> None:
     """RT-8.7, RT-8.5: whose it was is not known, so everything is asked for anew."""
@@ -271,6 +343,27 @@ def test_a_push_that_nobody_can_read(nacos: Nacos) -> None:
             nacos.do("push_as", "NotifySubscriberRequest", body)
             assert hears(heard, expected)
         assert not any(isinstance(event, Failed) for event in heard.events)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_fault_while_a_push_is_taken(nacos: Nacos, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-5.4, RT-8.5: what was pushed is not lost: the connection is made anew, and a line names the fault."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+
+        def broken(*_: object) -> None:
+            raise RuntimeError("secret")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                importlib.import_module("idkmesh.topology.providers.nacos_follower"), "target_of_service", broken
+            )
+            nacos.put(NAME, AT_B)
+            assert eventually(lambda: bool(there.lines))
+        assert hears(heard, snapshot_of([B]))
+        assert set(there.lines) == {("provider nacos: it has a fault: RuntimeError", logging.ERROR)}
 
 
 def test_what_else_a_server_sends(nacos: Nacos) -> None:
@@ -314,27 +407,158 @@ def test_a_connection_that_is_lost(nacos: Nacos, how: str) -> None:
         assert there.lines == []
 
 
+def test_the_times_of_a_loss() -> None:
+    """RT-8.5, RT-5.5: a loss is found, and trust in what was known is over, within 5 s."""
+    follower = importlib.import_module("idkmesh.topology.providers.nacos_follower")
+    link = importlib.import_module("idkmesh.topology.providers.nacos_link")
+    assert (follower.BEAT_SECONDS, link.ANSWER_SECONDS, boundary.TRUST_SECONDS) == (1.0, 1.5, 2.0)
+    assert follower.BEAT_SECONDS + link.ANSWER_SECONDS + boundary.TRUST_SECONDS + follower.ROUND_PAUSE <= LOSS_SECONDS
+
+
+@pytest.mark.usefixtures("patient", "unhurried")
+def test_what_was_heard_anew_is_trusted_for_good(nacos: Nacos) -> None:
+    """RT-8.5: what a new server has said something of does not end with the trust in the old one; all else does."""
+    nacos.put(NAME, AT_A)
+    nacos.put(OTHER, AT_A)
+    with site(nacos.address) as there:
+        heard, other = there.heard(ONE), there.heard(TWO)
+        assert hears(heard, snapshot_of([A]))
+        assert hears(other, snapshot_of([A]))
+        nacos.put(OTHER, AT_B)
+        assert hears(other, snapshot_of([B]))
+        nacos.do("be", held=[OTHER])
+        nacos.do("hold", on=True)
+        nacos.do("end_streams")
+        nacos.put(NAME, AT_B, pushes=False)
+        assert hears(heard, snapshot_of([B]))
+        follower = there.provider._follower
+        assert follower._pushes == {}
+        follower._loop.call_soon_threadsafe(follower._expire, time.monotonic() + 2 * WAIT)
+        assert eventually(lambda: isinstance(other.last(), Failed))
+        nacos.put(NAME, AT_A)
+        assert hears(heard, snapshot_of([A]))
+        assert not any(isinstance(event, Failed) for event in heard.events)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_connection_that_is_lost_is_no_failure(nacos: Nacos) -> None:
+    """RT-5.6, RT-8.5: while what was known is trusted the boundary is usable, and who begins a watch then waits."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("stop")
+        assert eventually(lambda: there.provider._follower.boundary.cause is not None)
+        other = there.heard(TWO)
+        assert there.provider.usable().usable
+        nacos.do("start")
+        assert hears(other, EMPTY)
+        assert not any(isinstance(event, Failed) for event in heard.events + other.events)
+        assert there.lines == []
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_server_that_is_not_ready(nacos: Nacos) -> None:
+    """RT-8.5: one that answers a subscription with a code of 3xx is left for another one; no service fails of it."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("be", refuses={OTHER: 301})
+        before = nacos.told()["asked"].count("ServerCheckRequest")
+        other = there.heard(TWO)
+        assert eventually(lambda: nacos.told()["asked"].count("ServerCheckRequest") > before)
+        nacos.do("be", refuses={})
+        assert hears(other, EMPTY)
+        assert not any(isinstance(event, Failed) for event in heard.events + other.events)
+
+
+def test_a_server_that_is_never_ready(nacos: Nacos) -> None:
+    """RT-8.5, RT-5.6: a connection that says nothing of what is watched gives no trust: the watch fails, as told."""
+    nacos.do("be", refuses={NAME: 301})
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, Failed(Cause.LOST))
+        assert heard.events == [Failed(Cause.LOST)]
+        assert there.lines[:1] == [("provider nacos: lost; its releases are unavailable; look at Nacos", logging.ERROR)]
+
+
+@pytest.mark.usefixtures("patient", "unhurried")
+def test_instances_are_told_of_once(nacos: Nacos) -> None:
+    """RT-8.6: a reconnection is no end of instances that cannot be read: no line comes of it."""
+    nacos.put(NAME, AT_A)
+    nacos.put(OTHER, AT_A, {"ip": "secret"})
+    with site(nacos.address) as there:
+        assert hears(there.heard(TWO), snapshot_of([A], unreadable=1))
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("be", held=[OTHER])
+        nacos.do("hold", on=True)
+        nacos.do("end_streams")
+        nacos.put(NAME, AT_B, pushes=False)
+        assert hears(heard, snapshot_of([B]))
+        assert [level for _, level in there.lines] == [logging.WARNING]
+        nacos.do("hold", on=False)
+        follower = there.provider._follower
+        assert eventually(lambda: not follower._stale)
+        assert [level for _, level in there.lines] == [logging.WARNING]
+
+
+def test_instances_are_told_of_anew_after_a_loss(nacos: Nacos) -> None:
+    """RT-8.6, RT-8.5: with the server, what there was of them is not known any more: no end of theirs is told."""
+    nacos.put(NAME, AT_A)
+    nacos.put(OTHER, AT_A, {"ip": "secret"})
+    with site(nacos.address) as there:
+        heard = there.heard(TWO)
+        assert hears(heard, snapshot_of([A], unreadable=1))
+        nacos.do("stop")
+        assert eventually(lambda: isinstance(heard.last(), Failed))
+        nacos.do("start")
+        assert eventually(lambda: there.provider.usable().usable)
+        assert hears(there.heard(ONE), snapshot_of([A]))
+        assert hears(there.heard(TWO), snapshot_of([A], unreadable=1))
+    assert [level for _, level in there.lines] == [logging.WARNING, logging.ERROR, logging.INFO, logging.WARNING]
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_who_asks_at_the_end(nacos: Nacos) -> None:
+    """RT-5.1, RT-5.4: whoever has asked once is told that it is over, and by no exception of a loop's."""
+    nacos.do("hold", on=True)
+    with site(nacos.address) as there, ThreadPoolExecutor(1) as pool:
+        assert eventually(lambda: there.provider.usable().usable)
+        asked = pool.submit(there.provider.snapshot, ONE, WAIT)
+        assert eventually(lambda: "ServiceQueryRequest" in nacos.told()["asked"])
+        there.provider.close()
+        with pytest.raises(ProviderFailureError, match=r"^closed$"):
+            asked.result(WAIT)
+
+
 def test_a_paused_server(nacos: Nacos) -> None:
     """RT-8.5: it is unavailable within 5 s, nothing is selected from memory, and it is right again after it."""
     nacos.put(NAME, AT_A)
-    with site(nacos.address) as there:
-        selector = WatchSelector(there.provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
-        with selector:
-            assert eventually(lambda: chosen(selector) == A.url)
-            nacos.signal(signal.SIGSTOP)
-            began = time.monotonic()
-            try:
-                assert eventually(lambda: chosen(selector) == "unavailable")
-                assert time.monotonic() - began < LOSS_SECONDS + SLACK
-                assert not there.provider.usable().usable
-                assert not eventually(lambda: chosen(selector) != "unavailable", 2.0)
-                with pytest.raises(ProviderFailureError):
-                    there.provider.snapshot(ONE, 0.2)
-            finally:
-                nacos.signal(signal.SIGCONT)
-            nacos.put(NAME, AT_B)
-            assert eventually(lambda: chosen(selector) == B.url)
+    with site(nacos.address) as there, selecting(there.provider) as selector:
+        assert eventually(lambda: chosen(selector) == A.url)
+        nacos.signal(signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            assert eventually(lambda: chosen(selector) == "unavailable")
+            assert time.monotonic() - began < LOSS_SECONDS + SLACK
+            assert not there.provider.usable().usable
+            assert not eventually(lambda: chosen(selector) != "unavailable", 2.0)
+            with pytest.raises(ProviderFailureError):
+                there.provider.snapshot(ONE, 0.2)
+        finally:
+            nacos.signal(signal.SIGCONT)
+        nacos.put(NAME, AT_B)
+        assert eventually(lambda: chosen(selector) == B.url)
     assert [level for _, level in there.lines] == [logging.ERROR, logging.INFO]
+
+
+@contextlib.contextmanager
+def selecting(provider: NacosProvider) -> Iterator[WatchSelector]:
+    selector = WatchSelector(provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
+    with selector:
+        yield selector
 
 
 def chosen(selector: WatchSelector) -> str:
@@ -393,6 +617,21 @@ def test_no_user(nacos: Nacos, user: dict[str, str]) -> None:
     nacos.do("be", token="token-secret")
     with site(nacos.address, **user) as there:
         assert hears(there.heard(ONE), Failed(Cause.REFUSED))
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_right_that_is_missed_later(nacos: Nacos) -> None:
+    """TOPO-07, RT-5.4, RT-8.5: a token that is refused from the next call on: pushes go on, then it is `refused`."""
+    nacos.put(NAME, AT_A)
+    with site(nacos.address) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        nacos.do("be", token="token-secret")
+        assert hears(there.heard(TWO), Failed(Cause.REFUSED))
+        nacos.put(NAME, AT_B)
+        assert hears(heard, snapshot_of([B]))
+        nacos.do("end_streams")
+        assert hears(heard, Failed(Cause.REFUSED))
 
 
 def test_nobody_to_log_in_with() -> None:

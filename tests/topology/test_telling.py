@@ -121,6 +121,34 @@ def test_the_meter_loses_none(gap: float) -> None:
     assert meter.due_at is None
 
 
+def test_no_change_is_left_behind() -> None:
+    """RT-10.2: one that is put while another thread is about to end is told by that one: whoever put it has left."""
+    told: list[Change] = []
+    teller = Teller(told.append, lambda _: None)
+
+    class Late:
+        """A lock, and a thread that comes just before it is free."""
+
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+            self.came = False
+
+        def acquire(self, *, blocking: bool) -> bool:
+            return self.lock.acquire(blocking=blocking)
+
+        def release(self) -> None:
+            if not self.came:
+                self.came = True
+                teller.put(change(2))
+                teller.tell()
+            self.lock.release()
+
+    teller._at_it = Late()  # type: ignore[assignment]
+    teller.put(change(1))
+    teller.tell()
+    assert [each.facts["number"] for each in told] == [1, 2]
+
+
 def test_changes_keep_their_order() -> None:
     """RT-10.2: eight threads tell, one at a time gives away, each once and in the order in which they were put."""
     lock = threading.Lock()

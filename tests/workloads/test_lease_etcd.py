@@ -49,6 +49,7 @@ def etcd(one_etcd: Etcd) -> Etcd:
         ("http://etcd-1", Endpoint("http", "etcd-1", 2379)),
         ("https://etcd-1:443/", Endpoint("https", "etcd-1", 443)),
         ("http://[::1]:2379", Endpoint("http", "::1", 2379)),
+        ("http://[fe80::1%eth0]:2379", Endpoint("http", "fe80::1%eth0", 2379)),
     ],
 )
 def test_endpoints(url: str, endpoint: Endpoint) -> None:
@@ -68,6 +69,10 @@ def test_endpoints(url: str, endpoint: Endpoint) -> None:
         "http://u:secret@a",
         "http://u:secret@a:b",
         "http://[1",
+        "http://a:0",
+        "http://a b:2379",
+        "http://ex\N{LATIN SMALL LETTER A WITH DIAERESIS}mple:2379",
+        "http://a\x7f",
     ],
 )
 def test_no_endpoints(url: str) -> None:

@@ -19,7 +19,7 @@ from idkmesh.topology.provider import ProviderFailureError, Usability
 from idkmesh.topology.providers.etcd_follower import MAX_PAGE_BYTES, REQUEST_SECONDS, Follower, cause_of, changes_of
 from idkmesh.topology.providers.etcd_releases import snapshot_of_keys
 from idkmesh.topology.providers.etcd_wire import range_below
-from idkmesh.topology.providers.forms import ETCD_PREFIX, MAX_ETCD_PREFIX
+from idkmesh.topology.providers.forms import DEFAULT_PREFIX, ETCD_PREFIX, MAX_ETCD_PREFIX
 from idkmesh.topology.providers.packages import need
 from idkmesh.topology.providers.ring import Ring
 from idkmesh.topology.providers.watches import Watches
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from idkmesh.topology.model import Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
 
-DEFAULT_PREFIX: Final = "/idkmesh/agents"
 FIELD: Final = "provider.etcd"
 
 CLOSE_SECONDS: Final = 5.0
@@ -108,7 +107,9 @@ class EtcdProvider:
 
     def usable(self) -> Usability:
         """Say whether etcd has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
-        return Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.usability
+        return (
+            Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.boundary.usability
+        )
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""
@@ -127,8 +128,9 @@ class EtcdProvider:
             while not self._watches.closed:
                 try:
                     Call(self._members, time.monotonic() + REQUEST_SECONDS).ask("kv/range", key)
-                    self._follower.usability = Usability(usable=True)
-                except EtcdError as error:
-                    self._follower.usability = Usability(usable=False, cause=cause_of(error))
+                    self._follower.boundary.well()
+                except Exception as error:  # noqa: BLE001  the thread must not end: what it said last would stay
+                    cause = cause_of(error) if isinstance(error, EtcdError) else Cause.FAULT
+                    self._follower.boundary.lost(cause, time.monotonic())
                 if selector.select(ASK_SECONDS):
                     self._ring.silence()

@@ -5,21 +5,19 @@ Laws of this module:
 1. One thread lists, watches, and calls every sink.
 2. What is known is of one listing and of what one stream has told since. Nothing of it outlives the stream: whatever
    the reason, the next one begins with a listing, so a compaction, another member and an older snapshot are one case.
-3. Watches that know something may go on knowing it for :data:`TRUST_SECONDS` after a stream has ended, if a new one has
-   begun by then. Else all of them fail.
+3. Watches that know something may go on knowing it while the boundary trusts what a stream that has ended has said, if
+   a new one has begun by then. Else all of them fail.
 """
 
 from __future__ import annotations
 
-import logging
-import random
 import selectors
 import time
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.etcd_gateway import EtcdAnswerError, EtcdError, asked, b64, member_of, number_of
-from idkmesh.topology.model import Cause, target_of
-from idkmesh.topology.provider import Usability
+from idkmesh.topology.model import Cause
+from idkmesh.topology.providers.boundary import AGAIN_SECONDS, Boundary, Words, pause
 from idkmesh.topology.providers.etcd_releases import EtcdReleases
 from idkmesh.topology.providers.etcd_stream import open_stream
 from idkmesh.topology.providers.etcd_wire import WireError, key_value, range_below
@@ -34,17 +32,10 @@ if TYPE_CHECKING:
     from idkmesh.topology.providers.ring import Ring
     from idkmesh.topology.providers.watches import Watches
 
-TRUST_SECONDS: Final = 2.0
-"""After the end of a stream, until when another one must have begun."""
-
 REQUEST_SECONDS: Final = 1.0
 """For one request of a listing, for a connection, and for the first word of a watch."""
 
-AGAIN_SECONDS: Final = 0.1
-"""Between two attempts while watches are trusted."""
-
-PAUSE_SECONDS: Final = 1.0
-"""Between two attempts when all watches have failed; shortened by chance, by at most half."""
+WORDS: Final = Words("etcd", "etcd", "records of instances", 'write them as {"endpoint": "http://HOST:PORT"}')
 
 PAGE_KEYS: Final = 1_000
 
@@ -53,31 +44,27 @@ MAX_PAGE_BYTES: Final = 64 * 1024 * 1024
 
 
 class Follower:
-    """The thread's work. ``usability`` may be read by any thread."""
+    """The thread's work."""
 
     def __init__(
         self, members: Members, prefix: str, watches: Watches, ring: Ring, line: Callable[[str, int], None]
     ) -> None:
-        self.usability = Usability(usable=False)
+        self.boundary = Boundary(WORDS, line)
         self._members = members
         self._prefix = prefix
         self._watches = watches
         self._ring = ring
-        self._line = line
         self._releases = EtcdReleases(prefix)
-        self._trusted_until = float("-inf")
-        self._told_unreadable = False
-        self._told: Cause | None = None
 
     def run(self) -> None:
         """Follow until the watches are closed."""
         while not self._watches.closed:
             try:
-                pause = self._round()
+                seconds = self._round()
             except Exception as error:  # noqa: BLE001  the thread must not end: nobody would be told of anything
-                self._line(f"provider etcd: it has a fault: {type(error).__name__}", logging.ERROR)
-                pause = self._lost(Cause.FAULT, trusted=False)
-            self._rest(pause)
+                self.boundary.fault(type(error).__name__)
+                seconds = self._lost(Cause.FAULT)
+            self._rest(seconds)
 
     # --- one stream -----------------------------------------------------------------------------------------------
 
@@ -89,19 +76,19 @@ class Follower:
                 stream = self._begun(endpoint)
             except (EtcdError, WireError, ValueError) as error:
                 cause = cause_of(error)
-                if self._watches.closed or not self._is_trusted(cause):
+                if self._watches.closed or self._end_of_trust(cause, time.monotonic()):
                     break
                 continue
             self._members.answered(endpoint)
             try:
                 self._follow(stream)
             except (WireError, ValueError) as error:
-                self._trusted_until = time.monotonic() + TRUST_SECONDS
-                return self._lost(cause_of(error), trusted=True)
+                self.boundary.ended(time.monotonic())
+                return self._lost(cause_of(error))
             finally:
                 stream.close()
             return 0.0
-        return self._lost(cause, trusted=time.monotonic() < self._trusted_until)
+        return self._lost(cause)
 
     def _begun(self, endpoint: Endpoint) -> WatchStream:
         """List, and return a stream that goes on from there. Raises what may go wrong."""
@@ -114,8 +101,8 @@ class Follower:
             stream.close()
             raise
         self._releases = releases
-        self._trusted_until = float("-inf")
-        self._well()
+        self.boundary.well()
+        self.boundary.unreadable(releases.unreadable)
         return stream
 
     def _list(self, endpoint: Endpoint, releases: EtcdReleases) -> int:
@@ -133,7 +120,6 @@ class Follower:
             if not keys:
                 raise EtcdAnswerError("etcd: a page without keys")
             start = next_key(keys[-1].key)
-            self._is_trusted(Cause.SILENT)
         raise WireError(Cause.CLOSED)
 
     def _await_first_word(self, stream: WatchStream, releases: EtcdReleases) -> None:
@@ -142,7 +128,7 @@ class Follower:
             selector.register(stream, selectors.EVENT_READ)
             while (left := until - time.monotonic()) > 0:
                 selector.select(left)
-                messages = stream.receive(time.monotonic())
+                messages = stream.receive()
                 for message in messages:
                     if message.over is not None:
                         raise WireError(message.over)
@@ -159,7 +145,7 @@ class Follower:
             self._watches.take_new()
             self._say(self._watches.targets())
             while not self._watches.closed:
-                for message in stream.receive(time.monotonic()):
+                for message in stream.receive():
                     if message.over is not None:
                         raise WireError(message.over)
                     self._hear(message.changes)
@@ -170,13 +156,8 @@ class Follower:
                     watch.say(self._releases.snapshot(watch.target))
 
     def _hear(self, changes: Iterable[KeyValue]) -> None:
-        for text in self._releases.hear(changes):
-            try:
-                target = target_of(text)
-            except ValueError:  # a key of somebody else's
-                continue
-            self._say([target])
-        self._tell_unreadable()
+        self._say(self._releases.hear(changes))
+        self.boundary.unreadable(self._releases.unreadable)
 
     def _say(self, targets: Iterable[Target]) -> None:
         for target in targets:
@@ -186,55 +167,27 @@ class Follower:
     # --- trust ----------------------------------------------------------------------------------------------------
 
     def _seconds(self) -> float:
-        """Return how long a request may take now."""
-        left = self._trusted_until - time.monotonic()
-        return min(REQUEST_SECONDS, left) if left > 0 else REQUEST_SECONDS
+        """Return how long a request may take now. Where trust has ended since the last one the watches fail first."""
+        now = time.monotonic()
+        self._end_of_trust(self.boundary.cause or Cause.SILENT, now)
+        return min(REQUEST_SECONDS, self.boundary.left(now) or REQUEST_SECONDS)
 
-    def _is_trusted(self, cause: Cause) -> bool:
-        """Say whether an attempt may go on to another member; where trust has ended meanwhile, let the watches fail."""
-        if self._trusted_until == float("-inf"):
-            return True
-        if time.monotonic() < self._trusted_until:
-            return True
-        self._lost(cause, trusted=False)
-        return False
+    def _end_of_trust(self, cause: Cause, now: float) -> bool:
+        """Let the watches fail where what they know is trusted no longer, and say whether that was now."""
+        if self.boundary.left(now) != 0.0:
+            return False
+        self._lost(cause)
+        return True
 
-    def _lost(self, cause: Cause, *, trusted: bool) -> float:
+    def _lost(self, cause: Cause) -> float:
         """Write down that etcd cannot be followed, and return how long to rest."""
         if self._watches.closed:
             return 0.0
-        self.usability = Usability(usable=False, cause=cause)
-        if trusted:
+        if self.boundary.lost(cause, time.monotonic()):
             return AGAIN_SECONDS
-        self._trusted_until = float("-inf")
-        if cause is not self._told:
-            self._line(f"provider etcd: {cause.value}; its releases are unavailable; look at etcd", logging.ERROR)
-            self._told = cause
         self._watches.take_new()
         self._watches.fail(cause)
-        return PAUSE_SECONDS * (1 - random.random() / 2)  # noqa: S311  a pause is no secret
-
-    def _well(self) -> None:
-        self.usability = Usability(usable=True)
-        if self._told is not None:
-            self._line("provider etcd: it can be followed again", logging.INFO)
-            self._told = None
-        self._tell_unreadable()
-
-    def _tell_unreadable(self) -> None:
-        """Say once that there are records that nobody can read, and once that there are none any more."""
-        count = self._releases.unreadable
-        if bool(count) is self._told_unreadable:
-            return
-        self._told_unreadable = bool(count)
-        if count:
-            self._line(
-                f"provider etcd: {count} records of instances are no endpoint and are not used; write them as "
-                '{"endpoint": "http://HOST:PORT"}',
-                logging.WARNING,
-            )
-        else:
-            self._line("provider etcd: all records of instances can be read again", logging.INFO)
+        return pause()
 
     def _rest(self, seconds: float) -> None:
         """Wait, unless it is the end."""

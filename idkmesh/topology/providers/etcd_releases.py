@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from idkmesh.topology.model import NOT_DECLARED, Endpoint, Snapshot, endpoint_of, snapshot_of
+from idkmesh.topology.model import NOT_DECLARED, Endpoint, Snapshot, endpoint_of, snapshot_of, target_of
+from idkmesh.topology.providers.releases import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,11 +28,12 @@ class KeyValue(NamedTuple):
 
 
 class _Release:
-    """What is known of one path below the prefix. An instance whose record is no endpoint is None."""
+    """What is known of one release. An instance whose record is no endpoint is None."""
 
-    __slots__ = ("declared", "instances")
+    __slots__ = ("declared", "instances", "target")
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.declared = False
         self.instances: dict[bytes, Endpoint | None] = {}
 
@@ -48,16 +50,16 @@ class EtcdReleases:
         self._keys = 0
         self.unreadable = 0
 
-    def hear(self, changes: Iterable[KeyValue]) -> set[str]:
-        """Take what was written and deleted, in order. Returns the releases that it is of, as texts.
+    def hear(self, changes: Iterable[KeyValue]) -> set[Target]:
+        """Take what was written and deleted, in order. Returns the releases that it is of.
 
         Raises ``ValueError`` beyond :data:`MOST_KEYS`.
         """
-        touched: set[str] = set()
+        touched: set[Target] = set()
         for key, value in changes:
-            path = self._one(key, value)
-            if path is not None:
-                touched.add(path.decode("utf-8", "replace"))
+            target = self._one(key, value)
+            if target is not None:
+                touched.add(target)
         if self._keys > MOST_KEYS:
             raise ValueError(f"more than {MOST_KEYS} keys")
         return touched
@@ -67,14 +69,12 @@ class EtcdReleases:
         found = self._releases.get(str(target).encode())
         return NOT_DECLARED if found is None else _snapshot(declared=found.declared, records=found.instances.values())
 
-    def _one(self, key: bytes, value: bytes | None) -> bytes | None:
-        if not key.startswith(self._start):
-            return None
-        parts = key[len(self._start) :].split(b"/", _PARTS)
-        if len(parts) < _PARTS:
-            return None
+    def _one(self, key: bytes, value: bytes | None) -> Target | None:
+        parts = key[len(self._start) :].split(b"/", _PARTS) if key.startswith(self._start) else []
         path = b"/".join(parts[:_PARTS])
-        release = self._releases.setdefault(path, _Release())
+        release = self._releases.get(path) or _release(path)
+        if release is None:
+            return None
         before = len(release.instances) + release.declared
         if len(parts) == _PARTS:
             release.declared = value is not None
@@ -84,9 +84,19 @@ class EtcdReleases:
             self.unreadable += parts[_PARTS] in release.instances and release.instances[parts[_PARTS]] is None
         now = len(release.instances) + release.declared
         self._keys += now - before
-        if not now:
-            del self._releases[path]
-        return path
+        if now:
+            self._releases[path] = release
+        else:
+            self._releases.pop(path, None)
+        return release.target
+
+
+def _release(path: bytes) -> _Release | None:
+    """Return the release that a path names, of which nothing is known; None where it is somebody else's."""
+    try:
+        return _Release(target_of(path.decode("ascii")))
+    except ValueError:
+        return None
 
 
 def snapshot_of_keys(declared: bool, values: Iterable[bytes]) -> Snapshot:  # noqa: FBT001  as it stands in a snapshot
@@ -110,14 +120,7 @@ def _put(release: _Release, instance: bytes, value: bytes | None) -> None:
 def _endpoint(value: bytes) -> Endpoint | None:
     """Return the endpoint of an instance's record, None where there is none in it."""
     try:
-        record = json.loads(value.decode("utf-8"), object_pairs_hook=_once)
+        record = json.loads(value.decode("utf-8"), object_pairs_hook=once)
         return endpoint_of(record["endpoint"]) if isinstance(record, dict) else None
     except (ValueError, KeyError, RecursionError):
         return None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a member stands twice in one object")
-    return found

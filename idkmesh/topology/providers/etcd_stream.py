@@ -20,9 +20,10 @@ BEAT_SECONDS: Final = 0.5
 """How often the stream is asked whether it goes on."""
 
 SILENT_SECONDS: Final = 2.0
-"""Without any message, when it has ended: four questions were not answered."""
+"""After a question that no message has followed, when it has ended: three more were not answered either."""
 
 READ_BYTES: Final = 256 * 1024
+"""What is read at a time. Whoever reads looks at its end and its questions in between, however much comes."""
 
 _WAITS: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -36,7 +37,10 @@ class WatchStream:
         self._reader = WatchReader()
         self._unsent = bytearray()
         self._beat_at = now + BEAT_SECONDS
-        self._heard_at = now
+        self._asked_at: float | None = None
+        """Of the first question that no message has followed."""
+        self._more = False
+        """Whether more may have come than was read."""
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -53,31 +57,39 @@ class WatchStream:
         except OSError:
             raise WireError(Cause.UNREACHABLE) from None
 
-    def receive(self, now: float) -> list[WatchMessage]:
-        """Return what has come. Raises :class:`WireError`."""
-        messages: list[WatchMessage] = []
+    def receive(self) -> list[WatchMessage]:
+        """Return some of what has come. Raises :class:`WireError`."""
+        self._more = False
         try:
-            while data := self._connection.recv(READ_BYTES):
-                messages += self._reader.feed(data)
+            data = self._connection.recv(READ_BYTES)
         except _WAITS:
-            if messages:
-                self._heard_at = now
-            return messages
+            return []
         except OSError:
             raise WireError(Cause.UNREACHABLE) from None
-        raise WireError(Cause.UNREACHABLE)
+        if not data:
+            raise WireError(Cause.UNREACHABLE)
+        self._more = True
+        messages = self._reader.feed(data)
+        if messages:
+            self._asked_at = None
+        return messages
 
     def keep(self, now: float) -> float:
         """Ask whether it goes on, when that is due. Returns the instant at which something is due next.
 
-        Raises :class:`WireError` where it is silent. Called after :meth:`receive`, so that what has come counts.
+        Raises :class:`WireError` where it is silent: that is judged where nothing is left to be read, and from a
+        question on, so that no time counts in which this program was busy and asked nothing. Called after
+        :meth:`receive`.
         """
-        if now - self._heard_at >= SILENT_SECONDS:
+        if self._asked_at is not None and not self._more and now - self._asked_at >= SILENT_SECONDS:
             raise WireError(Cause.SILENT)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_SECONDS
+            self._asked_at = now if self._asked_at is None else self._asked_at
             self.ask(PROGRESS if len(self._unsent) < len(PROGRESS) else b"")
-        return min(self._beat_at, self._heard_at + SILENT_SECONDS)
+        if self._more:
+            return now
+        return self._beat_at if self._asked_at is None else min(self._beat_at, self._asked_at + SILENT_SECONDS)
 
     def close(self) -> None:
         """Close the connection."""
@@ -113,7 +125,7 @@ def _connected(endpoint: Endpoint, seconds: float) -> socket.socket:
         return context.wrap_socket(connection, server_hostname=endpoint.host)
     except OSError as error:
         connection.close()
-        raise EtcdError(f"no TLS: certificate or protocol: {type(error).__name__}") from None
+        raise EtcdError(f"no TLS: {type(error).__name__}") from None
 
 
 def _drop(connection: socket.socket) -> None:

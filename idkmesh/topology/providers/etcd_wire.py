@@ -12,7 +12,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from idkmesh.etcd_gateway import REFUSALS, b64
+from idkmesh.etcd_gateway import b64, refuses
 from idkmesh.topology.model import Cause
 from idkmesh.topology.providers.etcd_releases import KeyValue
 
@@ -190,4 +190,4 @@ def _change(event: Mapping[str, Any]) -> KeyValue:
 
 
 def _cause_of(text: str, otherwise: Cause = Cause.UNREACHABLE) -> Cause:
-    return Cause.REFUSED if any(word in text.lower() for word in REFUSALS) else otherwise
+    return Cause.REFUSED if refuses(text) else otherwise

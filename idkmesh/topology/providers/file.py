@@ -3,7 +3,7 @@
 Laws of this module:
 
 1. One thread looks, reads and calls every sink, so each watch gets its snapshots one at a time and in order.
-2. The lock guards the list of watches alone. No sink is called, and nothing is read, while it is held.
+2. Whatever goes wrong in that thread, it goes on, and no watch keeps what nobody looks at any more.
 
 The name is polled: the standard library has no way to be told of changes, a watch of a folder misses a symbolic link
 that changes further up, and network file systems tell nothing.
@@ -22,6 +22,7 @@ from idkmesh.topology.provider import ProviderFailureError, Usability
 from idkmesh.topology.providers.file_reading import content_of, identity_of
 from idkmesh.topology.providers.file_state import LOOK_SECONDS, Fault, FileState, after_look, is_to_read
 from idkmesh.topology.providers.releases import read_releases
+from idkmesh.topology.providers.watches import Watches
 from idkmesh.topology.telling import undisturbed
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from idkmesh.topology.model import ProviderEvent, Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
+    from idkmesh.topology.providers.file_state import Identity
+    from idkmesh.topology.providers.watches import SharedWatch
 
 CLOSE_SECONDS: Final = 5.0
 AGAIN_SECONDS: Final = 0.05
@@ -50,13 +53,10 @@ class FileProvider:
         self._path = Path(path)
         self._line = undisturbed(line)
         self._continuous = observe
-        self._lock = threading.Lock()
-        self._watches: dict[_FileWatch, None] = {}
-        self._new: dict[_FileWatch, None] = {}
-        """Of these, those that have not heard anything."""
+        self._watches = Watches()
         self._said: Mapping[Target, Snapshot] | None = None
+        """What all but the new watches have heard."""
         self._ring = threading.Event()
-        self._closed = False
         self._state = FileState()
         self._looked_at = time.monotonic()
         self._told: Fault | None = None
@@ -72,7 +72,7 @@ class FileProvider:
     def snapshot(self, target: Target, seconds: float) -> Snapshot:
         """Read the file now (see :class:`Provider`). What is being written is tried again until the time is over."""
         until = time.monotonic() + seconds
-        while not self._closed:
+        while not self._watches.closed:
             content = content_of(self._path)
             cause = Cause.MALFORMED
             if isinstance(content, bytes):
@@ -91,18 +91,14 @@ class FileProvider:
         """Begin a watch (see :class:`Provider`)."""
         if not self._continuous:
             raise ProviderFailureError(Cause.FAULT)
-        watch = _FileWatch(target, sink, self._forget)
-        with self._lock:
-            if self._closed:
-                raise ProviderFailureError(Cause.CLOSED)
-            self._watches[watch] = self._new[watch] = None
+        watch = self._watches.add(target, sink)
         self._ring.set()
         return watch
 
     def usable(self) -> Usability:
         """Say whether the file could be read and understood (see :class:`Provider`)."""
         state = self._state
-        if self._closed:
+        if self._watches.closed:
             return Usability(usable=False, cause=Cause.CLOSED)
         if time.monotonic() - self._looked_at > STUCK_SECONDS:
             return Usability(usable=False, cause=Cause.SILENT)
@@ -113,18 +109,9 @@ class FileProvider:
 
     def close(self) -> None:
         """End the thread (see :class:`Provider`)."""
-        with self._lock:
-            self._closed = True
-            watches, self._watches = list(self._watches), {}
-        for watch in watches:
-            watch.over = True
+        self._watches.close()
         self._ring.set()
         self._thread.join(CLOSE_SECONDS)
-
-    def _forget(self, watch: _FileWatch) -> None:
-        with self._lock:
-            self._watches.pop(watch, None)
-            self._new.pop(watch, None)
 
     # --- the thread -----------------------------------------------------------------------------------------------
 
@@ -132,18 +119,23 @@ class FileProvider:
         while True:
             self._ring.wait(LOOK_SECONDS)
             self._ring.clear()
-            if self._closed:
+            if self._watches.closed:
                 return
-            self._look()
-            self._say()
+            try:
+                self._look()
+                self._say()
+            except Exception as error:  # noqa: BLE001  the thread must not end: nobody would be told of anything
+                self._tell(Fault(Cause.FAULT, f"cannot be followed: {type(error).__name__}"))
+                self._watches.fail(Cause.FAULT)
 
     def _look(self) -> None:
         now = time.monotonic()
-        identity = identity_of(self._path)
-        content = content_of(self._path) if is_to_read(self._state, identity, now) else None
+        identity: Identity | None = None
         try:
+            identity = identity_of(self._path)
+            content = content_of(self._path) if is_to_read(self._state, identity, now) else None
             self._state = after_look(self._state, identity, content, now)
-        except Exception as error:  # noqa: BLE001  out of memory, say: the thread goes on, and what was known does not
+        except Exception as error:  # noqa: BLE001  out of memory, say: what was known is not known any more
             fault = Fault(Cause.FAULT, f"cannot be judged: {type(error).__name__}")
             self._state = after_look(self._state, identity, fault, now)
         self._looked_at = now
@@ -154,18 +146,16 @@ class FileProvider:
         known, fault = self._state.known, self._state.fault
         if known is None and fault is None:  # nothing is decided yet: the first content may be half of one
             return
-        with self._lock:
-            watches = list(self._new if known is self._said else self._watches)
-            self._new.clear()
+        new = self._watches.take_new()
+        watches = new if known is self._said else self._watches.all()
         self._said = known
         for watch in watches:
             if fault is not None:
                 self._hand(watch, Failed(fault.cause))
-                watch.close()
             elif known is not None:
                 self._hand(watch, known.get(watch.target, NOT_DECLARED))
 
-    def _hand(self, watch: _FileWatch, event: ProviderEvent) -> None:
+    def _hand(self, watch: SharedWatch, event: ProviderEvent) -> None:
         try:
             watch.say(event)
         except Exception as error:  # noqa: BLE001  a fault of one sink must not keep others from hearing
@@ -180,27 +170,3 @@ class FileProvider:
         else:
             self._line(f"provider file: {self._path}: it can be read again", logging.INFO)
         self._told = fault
-
-
-class _FileWatch:
-    """One watch: what it has heard last belongs to the provider's thread."""
-
-    __slots__ = ("_forget", "_heard", "_sink", "over", "target")
-
-    def __init__(self, target: Target, sink: Sink, forget: Callable[[_FileWatch], None]) -> None:
-        self.target = target
-        self.over = False
-        self._sink = sink
-        self._forget = forget
-        self._heard: ProviderEvent | None = None
-
-    def say(self, event: ProviderEvent) -> None:
-        """Hand over what is new."""
-        if not self.over and event != self._heard:
-            self._heard = event
-            self._sink(event)
-
-    def close(self) -> None:
-        """End it (see :class:`Watch`)."""
-        self.over = True
-        self._forget(self)

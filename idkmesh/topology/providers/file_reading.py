@@ -38,8 +38,8 @@ def content_of(path: Path) -> bytes | Fault:
         before = os.fstat(descriptor)
         if not stat.S_ISREG(before.st_mode):
             return Fault(Cause.UNREADABLE, "is no regular file")
-        content = _read(descriptor)
-        if len(content) > MAX_BYTES:
+        content = _read(descriptor) if before.st_size <= MAX_BYTES else None
+        if content is None or len(content) > MAX_BYTES:
             return Fault(Cause.UNREADABLE, f"is larger than {MAX_BYTES} bytes")
         if _identity(os.fstat(descriptor)) != _identity(before):
             return Fault(Cause.UNREADABLE, "is being written")

@@ -108,5 +108,6 @@ def after_look(state: FileState, identity: Identity | None, content: bytes | Fau
 
 def _suspected(state: FileState, fault: Fault, digest: bytes, now: float) -> FileState:
     since = now if state.suspect is None else state.suspect_since
-    settled = fault if now - since >= SETTLE_SECONDS else state.fault
+    # One that counts stays suspect from its beginning on, so it counts at each later look as well.
+    settled = fault if now - since >= SETTLE_SECONDS else None
     return replace(state, digest=digest, suspect=fault, suspect_since=since, fault=settled)

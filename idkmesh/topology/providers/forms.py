@@ -1,4 +1,4 @@
-"""What a provider is told, as patterns: for its own judgement and for a router's configuration (RT-9.1)."""
+"""What a provider may be told, and what it does where nobody says: for itself and for a configuration (RT-9.1)."""
 
 from __future__ import annotations
 
@@ -14,3 +14,10 @@ NACOS_PORT: Final = r"(?:6453[0-5]|645[0-2][0-9]|64[0-4][0-9]{2}|6[0-3][0-9]{3}|
 
 NACOS_WORD: Final = r"[A-Za-z0-9._:\-]{1,128}"
 """A namespace, a group, a cluster."""
+
+DEFAULT_PREFIX: Final = "/idkmesh/agents"
+"""What all keys in etcd begin with."""
+
+DEFAULT_NAMESPACE: Final = "public"
+DEFAULT_GROUP: Final = "DEFAULT_GROUP"
+"""Both are Nacos's own."""

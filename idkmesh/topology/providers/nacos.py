@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import Cause
 from idkmesh.topology.provider import ProviderFailureError, Usability
-from idkmesh.topology.providers.forms import NACOS_PORT, NACOS_WORD
+from idkmesh.topology.providers.forms import DEFAULT_GROUP, DEFAULT_NAMESPACE, NACOS_PORT, NACOS_WORD
 from idkmesh.topology.providers.nacos_service import NacosSettings
 from idkmesh.topology.providers.packages import MissingPackageError, need
 from idkmesh.topology.providers.watches import Watches
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from idkmesh.topology.model import Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
 
-DEFAULT_NAMESPACE: Final = "public"
-DEFAULT_GROUP: Final = "DEFAULT_GROUP"
 FIELD: Final = "provider.nacos"
 CLOSE_SECONDS: Final = 5.0
 
@@ -99,7 +97,9 @@ class NacosProvider:
 
     def usable(self) -> Usability:
         """Say whether a server has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
-        return Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.usability
+        return (
+            Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.boundary.usability
+        )
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""

@@ -4,23 +4,26 @@ Laws of this module:
 
 1. One thread subscribes, hears and calls every sink.
 2. ``_confirmed`` is what the link that is there has said. What an earlier link said is ``_stale``: nobody new hears it,
-   and it has an end, :data:`TRUST_SECONDS` after that link, unless the new link has said something of it by then.
+   and it has an end, when the boundary trusts that link no more, unless the new link has said something of it by then.
 3. A push is newer than what came before it on its link. An answer is not: it is dropped where a push came since it was
    asked for, unless the server wrote it later.
+4. What is said of a service that nobody watches just now is not kept, and what was known of it is forgotten: who
+   watches it next hears what the server says then. Its subscription is ended, by the worker that also begins one anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import itertools
-import logging
 import random
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.topology.model import Cause, Failed, snapshot_of
-from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.provider import ProviderFailureError
+from idkmesh.topology.providers.boundary import AGAIN_SECONDS, Boundary, Words, pause
 from idkmesh.topology.providers.nacos_link import NacosError, NacosLink, NacosLogin
 from idkmesh.topology.providers.nacos_service import (
     service_name,
@@ -36,33 +39,29 @@ if TYPE_CHECKING:
     from idkmesh.topology.providers.nacos_service import NacosSettings
     from idkmesh.topology.providers.watches import Watches
 
-TRUST_SECONDS: Final = 2.0
 BEAT_SECONDS: Final = 1.0
 """How often the server is asked whether it still knows the connection."""
 
 AT_ONCE: Final = 32
-"""Subscriptions that are asked for at a time."""
+"""Subscriptions that are asked for at a time. Each service has one worker: an end and what follows keep their order."""
 
 ROUND_SECONDS: Final = 30.0
 """Within which each subscription is asked for anew, in case that a push was lost,"""
 ROUND_PAUSE: Final = 0.02
 """but no more than fifty in a second."""
 
-AGAIN_SECONDS: Final = 0.1
-PAUSE_SECONDS: Final = 1.0
-"""Between two attempts, while something is trusted and when all has failed; the last is shortened by chance."""
+WORDS: Final = Words("nacos", "Nacos", "instances")
 
 _NOTHING: Final = snapshot_of([])
 
 
 class NacosFollower:
-    """The thread's work. ``usability`` may be read, and :meth:`wake` and :meth:`ask` called, by any thread."""
+    """The thread's work. Any thread may call :meth:`wake` and :meth:`ask`."""
 
     def __init__(self, settings: NacosSettings, watches: Watches, line: Callable[[str, int], None]) -> None:
-        self.usability = Usability(usable=False)
+        self.boundary = Boundary(WORDS, line)
         self._settings = settings
         self._watches = watches
-        self._line = line
         self._loop = asyncio.new_event_loop()
         self._ring = asyncio.Event()
         self._servers = itertools.cycle(random.sample(settings.servers, len(settings.servers)))
@@ -75,10 +74,8 @@ class NacosFollower:
         """Of the newest push of a service, its number, and when the server wrote it."""
         self._numbers = itertools.count()
         self._pending: dict[Target, None] = {}
-        self._queue: asyncio.Queue[Target] = asyncio.Queue()
-        self._told: Cause | None = None
+        self._queues: list[asyncio.Queue[Target]] = [asyncio.Queue() for _ in range(AT_ONCE)]
         self._unreadable = 0
-        self._told_unreadable = False
 
     def run(self) -> None:
         """Follow until the watches are closed."""
@@ -104,19 +101,21 @@ class NacosFollower:
             return future.result(seconds + BEAT_SECONDS)
         except NacosError as error:
             raise ProviderFailureError(error.cause) from None
+        except concurrent.futures.CancelledError:  # by the end of the loop
+            raise ProviderFailureError(Cause.CLOSED) from None
         except TimeoutError:
             future.cancel()
-            raise ProviderFailureError(Cause.SILENT) from None
+            raise ProviderFailureError(Cause.CLOSED if self._watches.closed else Cause.SILENT) from None
 
     async def _asked(self, target: Target, seconds: float) -> Snapshot:
         try:
             async with asyncio.timeout(seconds):
                 await self._linked.wait()
                 if self._link is None:  # it was, a moment ago
-                    raise NacosError(self.usability.cause or Cause.LOST)
+                    raise NacosError(self.boundary.cause or Cause.LOST)
                 info = await self._link.query(service_name(target))
         except TimeoutError:
-            raise NacosError(self.usability.cause or Cause.SILENT) from None
+            raise NacosError(self.boundary.cause or Cause.SILENT) from None
         return snapshot_of_service(info, self._settings.clusters)
 
     # --- links ----------------------------------------------------------------------------------------------------
@@ -126,11 +125,11 @@ class NacosFollower:
         login = NacosLogin(self._settings)
         while not self._watches.closed:
             try:
-                pause = await self._round(login)
+                seconds = await self._round(login)
             except Exception as error:  # noqa: BLE001  the thread must not end: nobody would be told of anything
-                self._line(f"provider nacos: it has a fault: {type(error).__name__}", logging.ERROR)
-                pause = self._lost(Cause.FAULT)
-            await self._rest(pause)
+                self.boundary.fault(type(error).__name__)
+                seconds = self._lost(Cause.FAULT)
+            await self._rest(seconds)
 
     async def _round(self, login: NacosLogin) -> float:
         """Have one link for as long as it lasts, and return the seconds until the next one is to begin."""
@@ -140,23 +139,26 @@ class NacosFollower:
             await link.open(*next(self._servers))
             self._link = link
             self._linked.set()
-            self._well()
+            self.boundary.well()
             cause = await self._follow(link)
         except NacosError as error:
             cause = error.cause
         finally:
+            if link.fault is not None:
+                self.boundary.fault(link.fault)
+            if self._link is not None:
+                self._distrust(time.monotonic())
             self._link = None
             self._linked.clear()
-            self._distrust()
             await link.close()
         return self._lost(cause)
 
     async def _follow(self, link: NacosLink) -> Cause:
         """Subscribe and hear until the link is lost."""
-        self._queue = asyncio.Queue()
+        self._queues = [asyncio.Queue() for _ in range(AT_ONCE)]
         self._pending.clear()
         work: list[Coroutine[Any, Any, None]] = [self._beat(link), self._hear_new(), self._ask_anew()]
-        work += [self._subscribe_some(link) for _ in range(AT_ONCE)]
+        work += [self._subscribe_some(link, queue) for queue in self._queues]
         tasks = [asyncio.create_task(each) for each in work]
         for task in tasks:
             task.add_done_callback(lambda done: self._ended(done, link))
@@ -177,7 +179,7 @@ class NacosFollower:
         if isinstance(error, NacosError):
             link.lose(error.cause)
         elif error is not None:
-            self._line(f"provider nacos: it has a fault: {type(error).__name__}", logging.ERROR)
+            self.boundary.fault(type(error).__name__)
             link.lose(Cause.FAULT)
 
     # --- the parts of the work ------------------------------------------------------------------------------------
@@ -207,9 +209,9 @@ class NacosFollower:
             if not targets:
                 await asyncio.sleep(BEAT_SECONDS)
 
-    async def _subscribe_some(self, link: NacosLink) -> None:
+    async def _subscribe_some(self, link: NacosLink, queue: asyncio.Queue[Target]) -> None:
         while True:
-            target = await self._queue.get()
+            target = await queue.get()
             self._pending.pop(target, None)
             try:
                 if self._watches.of(target):
@@ -234,22 +236,27 @@ class NacosFollower:
         """Have a service subscribed to, or no more, once."""
         if target not in self._pending:
             self._pending[target] = None
-            self._queue.put_nowait(target)
+            self._queues[hash(target) % AT_ONCE].put_nowait(target)
 
     # --- what is heard --------------------------------------------------------------------------------------------
 
     def _pushed(self, info: dict[str, Any]) -> None:
         target = target_of_service(info, self._settings.group)
-        if target is not None and self._watches.of(target):
-            self._pushes[target] = (next(self._numbers), time_of_service(info))
+        if target is not None:
             self._hear(target, info)
+            self._pushes[target] = (next(self._numbers), time_of_service(info))
 
     def _hear(self, target: Target, info: dict[str, Any]) -> None:
+        watches = self._watches.of(target)
+        if not watches:
+            self._forget(target)
+            self._want(target)
+            return
         snapshot = snapshot_of_service(info, self._settings.clusters)
         self._unreadable += snapshot.unreadable - self._confirmed.get(target, _NOTHING).unreadable
         self._confirmed[target] = snapshot
         self._stale.pop(target, None)
-        for watch in self._watches.of(target):
+        for watch in watches:
             watch.say(snapshot)
         self._tell_unreadable()
 
@@ -265,55 +272,41 @@ class NacosFollower:
 
     # --- trust ----------------------------------------------------------------------------------------------------
 
-    def _distrust(self) -> None:
-        """Begin the end of what the link has said."""
-        if self._confirmed:
-            until = time.monotonic() + TRUST_SECONDS
-            self._stale.update(dict.fromkeys(self._confirmed, until))
-            self._confirmed.clear()
-            self._unreadable = 0
-            self._loop.call_later(TRUST_SECONDS, self._expire)
+    def _distrust(self, now: float) -> None:
+        """Begin the end of what the link has said. One that was asked and has said nothing gives no trust."""
         self._pushes.clear()
+        if not self._confirmed and self._watches.targets():
+            return
+        until = self.boundary.ended(now)
+        self._stale.update(dict.fromkeys(self._confirmed, until))
+        self._confirmed.clear()
+        self._unreadable = 0
+        self._loop.call_later(until - now + ROUND_PAUSE, lambda: self._expire(time.monotonic()))
 
-    def _expire(self) -> None:
-        """Fail what is stale and whose time is over."""
-        now = time.monotonic()
-        cause = self.usability.cause or Cause.UNREACHABLE
-        for target in [target for target, until in self._stale.items() if until <= now + ROUND_PAUSE]:
+    def _expire(self, now: float) -> None:
+        """Fail what is stale and whose time is over; without a link, all of it."""
+        cause = self.boundary.cause or Cause.UNREACHABLE
+        if self._link is None:
+            self._lost(cause)
+        for target in [target for target, until in self._stale.items() if until <= now]:
             self._fail(target, cause)
+        self._tell_unreadable()
 
     def _lost(self, cause: Cause) -> float:
-        """Write down that no server is there, fail what is not trusted, and return how long to rest."""
+        """Write down that no server is there, fail all where nothing is trusted, and return how long to rest."""
         if self._watches.closed:
             return 0.0
-        self.usability = Usability(usable=False, cause=cause)
-        for target in self._watches.targets():
-            if target not in self._stale:
-                self._fail(target, cause)
-        if self._stale:
+        if self.boundary.lost(cause, time.monotonic()):
             return AGAIN_SECONDS
-        if cause is not self._told:
-            self._line(f"provider nacos: {cause.value}; its releases are unavailable; look at Nacos", logging.ERROR)
-            self._told = cause
-        return PAUSE_SECONDS * (1 - random.random() / 2)  # noqa: S311  a pause is no secret
-
-    def _well(self) -> None:
-        self.usability = Usability(usable=True)
-        if self._told is not None:
-            self._line("provider nacos: it can be followed again", logging.INFO)
-            self._told = None
+        for target in self._watches.targets():
+            self._fail(target, cause)
+        self.boundary.forget_unreadable()
+        return pause()
 
     def _tell_unreadable(self) -> None:
-        """Say once that there are instances that nobody can read, and once that there are none any more."""
-        if bool(self._unreadable) is self._told_unreadable:
-            return
-        self._told_unreadable = bool(self._unreadable)
-        if self._unreadable:
-            self._line(
-                f"provider nacos: {self._unreadable} instances are no endpoint and are not used", logging.WARNING
-            )
-        else:
-            self._line("provider nacos: all instances can be read again", logging.INFO)
+        """Tell of instances that nobody can read, and of their end once all that was known is heard anew."""
+        if self._unreadable or not self._stale:
+            self.boundary.unreadable(self._unreadable)
 
     # --- waiting --------------------------------------------------------------------------------------------------
 
@@ -334,4 +327,4 @@ class NacosFollower:
         error = context.get("exception")
         if isinstance(error, BlockingIOError):  # several loops of gRPC share one bell, and all but one hear nothing
             return
-        self._line(f"provider nacos: it has a fault: {type(error).__name__}", logging.ERROR)
+        self.boundary.fault(type(error).__name__)

@@ -101,10 +101,15 @@ class NacosLogin:
 
 
 class NacosLink:
-    """One connection. ``pushed`` takes each description of a service that the server sends by itself."""
+    """One connection. ``pushed`` takes each description of a service that the server sends by itself.
+
+    ``lost`` is done at its end, with the cause. ``fault`` names the exception of who takes what is sent, if there was
+    one.
+    """
 
     def __init__(self, settings: NacosSettings, login: NacosLogin, pushed: Callable[[dict[str, Any]], None]) -> None:
         self.lost: asyncio.Future[Cause] = asyncio.get_running_loop().create_future()
+        self.fault: str | None = None
         self._settings = settings
         self._login = login
         self._pushed = pushed
@@ -221,6 +226,9 @@ class NacosLink:
             self.lose(_cause_of(error.code()))
         except NacosError as error:
             self.lose(error.cause)
+        except Exception as error:  # noqa: BLE001  whatever it is, nothing more will be heard
+            self.fault = type(error).__name__
+            self.lose(Cause.FAULT)
 
     async def _take(self, sent: Any) -> None:  # noqa: ANN401  a payload
         kind = sent.metadata.type

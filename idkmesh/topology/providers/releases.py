@@ -23,7 +23,7 @@ _ROW: Final = ("agentId", "agentCardVersion", "releaseId", "endpoints")
 def read_releases(content: bytes) -> Mapping[Target, Snapshot]:
     """Return what a document declares. Raises ``ValueError`` with one line for a document that is none (RT-6.1)."""
     try:
-        document = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=_no_constant)
+        document = json.loads(content.decode("utf-8-sig"), object_pairs_hook=once, parse_constant=_no_constant)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} is no UTF-8") from None
     except json.JSONDecodeError as error:
@@ -71,7 +71,8 @@ def _endpoint(number: int, text: object) -> Endpoint:
         raise ValueError(f"endpoints[{number}]: {error}") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object, for :func:`json.loads`. Raises ``ValueError`` where one stands twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a member stands twice in one object")

@@ -28,7 +28,8 @@ from idkmesh.clock import SystemClock
 from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import State, Target
-from idkmesh.topology.providers.etcd import DEFAULT_PREFIX, EtcdProvider
+from idkmesh.topology.providers.etcd import EtcdProvider
+from idkmesh.topology.providers.forms import DEFAULT_PREFIX
 from idkmesh.topology.selector import WatchSelector
 
 from . import options

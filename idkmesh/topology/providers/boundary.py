@@ -1,0 +1,111 @@
+"""What a provider that follows its source over a connection knows of that: whether it is usable, and still trusted.
+
+Laws of this module:
+
+1. What was known when a connection ended is trusted for :data:`TRUST_SECONDS`, and the boundary is usable as long: a
+   connection that is made anew by then was no failure, to nobody (RT-5.6).
+2. A line is written where something begins and where it ends, not each time (RT-6.5, RT-7.5, RT-8.6).
+3. One thread uses it, and passes the instant: monotonic seconds. Any thread may read ``usability``.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.topology.provider import Usability
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from idkmesh.topology.model import Cause
+
+TRUST_SECONDS: Final = 2.0
+"""After the end of a connection, until when another one must have begun."""
+
+AGAIN_SECONDS: Final = 0.1
+"""Between two attempts while something is trusted."""
+
+PAUSE_SECONDS: Final = 1.0
+"""Between two attempts when all has failed; shortened by chance, by at most half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How lines call a provider, its source, and records of instances; ``mend`` says how these are to be written."""
+
+    provider: str
+    source: str
+    records: str
+    mend: str = ""
+
+
+class Boundary:
+    """The boundary of one provider. ``cause`` is why the source cannot be followed, None while it can."""
+
+    def __init__(self, words: Words, line: Callable[[str, int], None]) -> None:
+        self.usability = Usability(usable=False)
+        self.cause: Cause | None = None
+        self._words = words
+        self._line = line
+        self._trusted_until: float | None = None
+        self._told: Cause | None = None
+        self._told_unreadable = False
+
+    def well(self) -> None:
+        """Write down that the source is followed."""
+        self.usability = Usability(usable=True)
+        self.cause = None
+        if self._told is not None:
+            self._tell("it can be followed again", logging.INFO)
+            self._told = None
+
+    def ended(self, now: float) -> float:
+        """Write down that a connection has ended. Returns until when what it has said is trusted."""
+        self._trusted_until = now + TRUST_SECONDS
+        return self._trusted_until
+
+    def left(self, now: float) -> float | None:
+        """Return how long what is known is trusted; 0 once that is over and was not written down, None after it."""
+        return None if self._trusted_until is None else max(0.0, self._trusted_until - now)
+
+    def lost(self, cause: Cause, now: float) -> bool:
+        """Write down that the source cannot be followed. Returns whether what is known is trusted all the same."""
+        self.cause = cause
+        if self.left(now):
+            return True
+        self._trusted_until = None
+        self.usability = Usability(usable=False, cause=cause)
+        if cause is not self._told:
+            self._tell(f"{cause.value}; its releases are unavailable; look at {self._words.source}", logging.ERROR)
+            self._told = cause
+        return False
+
+    def fault(self, kind: str) -> None:
+        """Tell of an exception of this program's. ``kind`` is its type: what it says may be what nobody is to see."""
+        self._tell(f"it has a fault: {kind}", logging.ERROR)
+
+    def unreadable(self, count: int) -> None:
+        """Tell once that there are records of instances that nobody can read, and once that there are none any more."""
+        if bool(count) is self._told_unreadable:
+            return
+        self._told_unreadable = bool(count)
+        if count:
+            mend = f"; {self._words.mend}" if self._words.mend else ""
+            self._tell(f"{count} {self._words.records} are no endpoint and are not used{mend}", logging.WARNING)
+        else:
+            self._tell(f"all {self._words.records} can be read again", logging.INFO)
+
+    def forget_unreadable(self) -> None:
+        """Begin to tell of such records anew: with the source, what there was of them is not known any more."""
+        self._told_unreadable = False
+
+    def _tell(self, text: str, level: int) -> None:
+        self._line(f"provider {self._words.provider}: {text}", level)
+
+
+def pause() -> float:
+    """Return the seconds until the next attempt when all has failed."""
+    return PAUSE_SECONDS * (1 - random.random() / 2)  # noqa: S311  a pause is no secret

@@ -1,0 +1,92 @@
+"""What a provider knows of its boundary, with the time in the test's hands."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from idkmesh.topology.model import Cause
+from idkmesh.topology.provider import Usability
+from idkmesh.topology.providers.boundary import PAUSE_SECONDS, TRUST_SECONDS, Boundary, Words, pause
+from tests.topology.support import START
+
+ILL = ("provider here: silent; its releases are unavailable; look at There", logging.ERROR)
+WELL = ("provider here: it can be followed again", logging.INFO)
+
+
+class Site:
+    """A boundary and its lines."""
+
+    def __init__(self, mend: str = "") -> None:
+        self.lines: list[tuple[str, int]] = []
+        words = Words("here", "There", "records", mend)
+        self.boundary = Boundary(words, lambda line, level: self.lines.append((line, level)))
+
+
+def test_a_connection_that_ends_is_trusted() -> None:
+    """RT-5.6, RT-7.3, RT-8.5: for 2 s what was known counts, and the boundary is usable; then neither."""
+    site = Site()
+    site.boundary.well()
+    assert site.boundary.ended(START) == START + TRUST_SECONDS == START + 2.0
+    assert site.boundary.lost(Cause.SILENT, START + 1.999)
+    assert site.boundary.usability == Usability(usable=True)
+    assert site.boundary.cause is Cause.SILENT
+    assert site.lines == []
+    assert not site.boundary.lost(Cause.SILENT, START + 2.0)
+    assert site.boundary.usability == Usability(usable=False, cause=Cause.SILENT)
+    assert site.boundary.left(START + 2.0) is None
+    assert site.lines == [ILL]
+
+
+def test_what_never_was_is_not_trusted() -> None:
+    """RT-5.6: without a connection before it a failure counts at once."""
+    site = Site()
+    assert not site.boundary.lost(Cause.SILENT, START)
+    assert site.boundary.usability.cause is Cause.SILENT
+
+
+def test_how_long_trust_lasts() -> None:
+    """RT-7.3: what is left of it bounds a request; its end is seen once."""
+    boundary = Site().boundary
+    assert boundary.left(START) is None
+    boundary.ended(START)
+    assert boundary.left(START + 0.5) == pytest.approx(1.5)
+    assert boundary.left(START + 60) == 0.0
+
+
+def test_a_line_for_each_crossing() -> None:
+    """RT-7.3, RT-8.5: one where it begins, one for another cause, one where it ends; and again from then on."""
+    site = Site()
+    site.boundary.well()
+    for _ in range(3):
+        site.boundary.lost(Cause.SILENT, START)
+    site.boundary.lost(Cause.REFUSED, START)
+    site.boundary.well()
+    site.boundary.well()
+    site.boundary.lost(Cause.SILENT, START)
+    refused = ("provider here: refused; its releases are unavailable; look at There", logging.ERROR)
+    assert site.lines == [ILL, refused, WELL, ILL]
+    assert site.boundary.cause is Cause.SILENT
+
+
+def test_records_that_cannot_be_read() -> None:
+    """RT-7.5, RT-8.6: a line with their number where they begin, and one where they end."""
+    site = Site("write them well")
+    for count in (0, 2, 3, 0, 0, 1):
+        site.boundary.unreadable(count)
+    assert [line for line, _ in site.lines] == [
+        "provider here: 2 records are no endpoint and are not used; write them well",
+        "provider here: all records can be read again",
+        "provider here: 1 records are no endpoint and are not used; write them well",
+    ]
+    site.boundary.forget_unreadable()
+    site.boundary.unreadable(0)
+    assert len(site.lines) == 3
+
+
+def test_a_pause_is_shortened_by_chance() -> None:
+    """RT-7.3: 0.5 s to 1 s, another one each time."""
+    found = {pause() for _ in range(100)}
+    assert len(found) > 50
+    assert all(PAUSE_SECONDS / 2 <= each <= PAUSE_SECONDS == 1.0 for each in found)
