@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Read before the suite takes the variables of the user away.
 REQUIRED = os.environ.get("IDKMESH_LXD_REQUIRED") == "1"
-WAIT = 30.0
+WAIT = 60.0
 OURS = {OWNER_KEY: "web"}
 
 

@@ -15,7 +15,7 @@ from tests.workloads.support import always
 if TYPE_CHECKING:
     from tests.contract.worlds import World
 
-WAIT = 30.0
+WAIT = 60.0
 
 
 def the_instance(world: World) -> Instance:
