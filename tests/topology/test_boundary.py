@@ -56,12 +56,13 @@ def test_how_long_trust_lasts() -> None:
 
 
 def test_a_line_for_each_crossing() -> None:
-    """RT-7.3, RT-8.5: one where it begins, one for another cause, one where it ends; and again from then on."""
+    """RT-7.3, RT-8.5: one where it begins, one for each other cause, one where it ends; and again from then on."""
     site = Site()
     site.boundary.well()
     for _ in range(3):
         site.boundary.lost(Cause.SILENT, START)
-    site.boundary.lost(Cause.REFUSED, START)
+    for cause in (Cause.REFUSED, Cause.SILENT, Cause.REFUSED):
+        site.boundary.lost(cause, START)
     site.boundary.well()
     site.boundary.well()
     site.boundary.lost(Cause.SILENT, START)

@@ -4,7 +4,8 @@ Laws of this module:
 
 1. What was known when a connection ended is trusted for :data:`TRUST_SECONDS`, and the boundary is usable as long: a
    connection that is made anew by then was no failure, to nobody (RT-5.6).
-2. A line is written where something begins and where it ends, not each time (RT-6.5, RT-7.5, RT-8.6).
+2. A line is written where something begins and where it ends, not each time (RT-6.5, RT-7.5, RT-8.6): a source that is
+   silent at one attempt and unreachable at the next one is told as each of them once, until it is well again.
 3. One thread uses it, and passes the instant: monotonic seconds. Any thread may read ``usability``.
 """
 
@@ -51,16 +52,16 @@ class Boundary:
         self._words = words
         self._line = line
         self._trusted_until: float | None = None
-        self._told: Cause | None = None
+        self._told: set[Cause] = set()
         self._told_unreadable = False
 
     def well(self) -> None:
         """Write down that the source is followed."""
         self.usability = Usability(usable=True)
         self.cause = None
-        if self._told is not None:
+        if self._told:
             self._tell("it can be followed again", logging.INFO)
-            self._told = None
+            self._told.clear()
 
     def ended(self, now: float) -> float:
         """Write down that a connection has ended. Returns until when what it has said is trusted."""
@@ -78,9 +79,9 @@ class Boundary:
             return True
         self._trusted_until = None
         self.usability = Usability(usable=False, cause=cause)
-        if cause is not self._told:
+        if cause not in self._told:
             self._tell(f"{cause.value}; its releases are unavailable; look at {self._words.source}", logging.ERROR)
-            self._told = cause
+            self._told.add(cause)
         return False
 
     def fault(self, kind: str) -> None:
