@@ -37,9 +37,8 @@ class TooLargeError(Exception):
 
 @dataclass(slots=True)
 class Progress:
-    """What became of one request: whether any of it was ``sent``, and whether the agent has ``ended`` it."""
+    """What became of one request: whether the agent has ``ended`` it."""
 
-    sent: bool = False
     ended: bool = False
 
 
@@ -99,7 +98,6 @@ class AgentStream(httpcore.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002  the deadline's instead
         """Send all of it."""
-        self._progress.sent = True
         rest = memoryview(buffer)
         try:
             while rest:
