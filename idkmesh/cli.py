@@ -346,7 +346,8 @@ def _add_router(commands: argparse._SubParsersAction[_Parser]) -> None:
         help="pass invocations on to ready instances of exact releases",
         description="Watch the releases that are asked for, pass each invocation on to a ready instance of its own "
         "release, and fail closed where none is known. SIGTERM drains.",
-        epilog=f"{_EXIT_CODES}; with --check: 0 it is right, 2 wrong usage or a bad file",
+        epilog=f"{_EXIT_CODES}; with --check: 0 it is right, 1 it needs a package or a file of releases that "
+        "is not here, 2 wrong usage or a bad file",
     )
     parser.add_argument("--config", metavar="FILE", required=True, help="where it listens, for whom, on which provider")
     parser.add_argument("--check", action="store_true", help="judge FILE and the token files that it names, and end")
@@ -374,7 +375,7 @@ def _add_topology(commands: argparse._SubParsersAction[_Parser]) -> None:
         "wait",
         help="wait until a release has a state",
         epilog="exit codes: 0 it has come about, 1 timed out, 2 wrong usage or a bad token file, 3 could not tell: no "
-        "answer, or the session whose revision counts was renewed meanwhile",
+        "answer, or the session of the revision that counts was renewed meanwhile",
     )
     release = "AGENT/VERSION/RELEASE, or a release id that one observation has"
     waiting.add_argument("--release", metavar="R", required=True, help=release)
@@ -385,7 +386,7 @@ def _add_topology(commands: argparse._SubParsersAction[_Parser]) -> None:
     waiting.add_argument("--timeout", type=_seconds, default=WAIT_SECONDS, metavar="SECONDS", help=text)
     waiting.set_defaults(command=_topology_wait)
     for action in (showing, waiting):
-        where = "an origin, or the URL of a projection with its path (default: %(default)s)"
+        where = "an origin, or the URL of a projection, of a tower with /api/v1/topology (default: %(default)s)"
         action.add_argument("--url", default=ROUTER_URL, help=where)
         text = "the file of a credential's token, or of a tower's session token, of mode 0600"
         action.add_argument("--token-file", metavar="FILE", required=True, help=text)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from idkmesh import __version__, console
 from idkmesh.clock import SystemClock
-from idkmesh.console import EXIT_USAGE, CommandError
+from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.event_recording import CLOSE_SECONDS, event_of, recording
 from idkmesh.health.changes import Change
 from idkmesh.health.self_watch import nothing_but_itself
 from idkmesh.health.service import HealthService
 from idkmesh.router.configuration import ConfigurationError, read_configuration
-from idkmesh.router.parts import PartError
+from idkmesh.router.parts import PartError, lacking
 from idkmesh.router.server import IDENTITY, RouterServer
 from idkmesh.router.service import RouterService
 from idkmesh.service_runtime import LineLog
@@ -55,13 +55,16 @@ def configuration_of(file: str) -> RouterConfiguration:
 
 
 def check(file: str) -> int:
-    """Say what a configuration has, or all that is wrong with it; return 0, or 2 where it is refused."""
+    """Say what a configuration has, or all that is wrong with it; return 0, 2 where it is refused, 1 where it lacks."""
     try:
         known = read_configuration(file)
     except ConfigurationError as error:
         for line in error.lines():
             console.complain(line)
         return EXIT_USAGE
+    if (lack := lacking(known)) is not None:
+        console.complain(f"idkmesh: {lack}")
+        return EXIT_FAILED
     host, port = known.listen
     count = len(known.credentials.ids)
     many = f"{count} credential{'' if count == 1 else 's'}"

@@ -39,7 +39,8 @@ _OK: Final = http.HTTPStatus.OK
 _FINAL: Final = {
     401: "the token is refused",
     403: "the token is of no credential there",
-    404: "no projection is there: the router observes nothing continuously, or it is no router",
+    404: "no projection is there: the router observes nothing continuously, or it is no router; of a tower the URL ends in "
+    "/api/v1/topology",
 }
 """Answers that another look would not change."""
 
@@ -61,6 +62,11 @@ class Source:
     port: int
     path: str
     token: str
+
+    @property
+    def origin(self) -> str:
+        """How a line calls it."""
+        return f"{'https' if self.tls else 'http'}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
 
 def status(url: str, token_file: str, *, as_json: bool) -> int:
@@ -132,13 +138,14 @@ def _told(waiting: Waiting, verdict: Verdict, fault: UntoldError | None, timeout
     if fault is not None:
         console.complain(f"idkmesh: could not tell: {fault}")
         return EXIT_UNKNOWN
-    if verdict is Verdict.RENEWED:
-        console.complain(
-            f"idkmesh: could not tell: {shown}, and the session that was waited on is over; take its revision anew"
-        )
-        return EXIT_UNKNOWN
     if seen is None:
         shown += ": not observed, since nobody has asked for it"
+    if verdict is Verdict.RENEWED:
+        joined = "or" if seen is None else "and"
+        console.complain(
+            f"idkmesh: could not tell: {shown}, {joined} the session of the revision that counts is over; take it anew"
+        )
+        return EXIT_UNKNOWN
     console.complain(f"idkmesh: timed out after {timeout:g} s: {shown}")
     return EXIT_FAILED
 
@@ -191,7 +198,7 @@ def _asked(source: Source, seconds: float) -> dict[str, Any]:
         response = connection.getresponse()
         content = response.read(MAX_DOCUMENT_BYTES)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise UntoldError(console.reason(error)) from None
+        raise UntoldError(f"{source.origin}: {console.reason(error)}") from None
     finally:
         connection.close()
     return judged(response.status, content)

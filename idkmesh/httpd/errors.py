@@ -22,6 +22,8 @@ class ErrorCode:
     meaning: str
     remedy: str
     retryable: bool = False
+    again: str = ""
+    """Whether asking again helps, where one word does not say it."""
 
 
 _ROWS: Final = (
@@ -154,7 +156,9 @@ _ROWS: Final = (
         502,
         "The agent's endpoint did not answer, or not within the bounds; details.reason is connect, timeout, closed, "
         "malformed or too_large. But for connect, the agent may have run what it was asked.",
-        "Ask again where running twice does no harm; look at the instance, which is registered still.",
+        "Look at the instance, which is registered still.",
+        again="After connect nothing was sent, and the same request may succeed later; after anything else ask again "
+        "only where running twice does no harm.",
     ),
     ErrorCode(
         "too_many_observations",

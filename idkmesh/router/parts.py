@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from idkmesh.router.configuration import DirectSpec, EtcdSpec, FileSpec
 from idkmesh.topology.providers.direct import DirectProvider
 from idkmesh.topology.providers.file import FileProvider
-from idkmesh.topology.providers.packages import MissingPackageError
+from idkmesh.topology.providers.file_reading import content_of
+from idkmesh.topology.providers.file_state import Fault
+from idkmesh.topology.providers.packages import MissingPackageError, need
+from idkmesh.topology.providers.releases import read_releases
 from idkmesh.topology.selector import WatchSelector
 from idkmesh.topology.snapshot_selector import SnapshotSelector
 
@@ -37,7 +40,7 @@ def provider_of(configuration: RouterConfiguration, line: Line) -> Provider:
     try:
         return _registry_of(spec, configuration.observe, line)
     except (MissingPackageError, ValueError) as error:
-        raise PartError(f"provider {configuration.provider_name}: {error}") from None
+        raise PartError(str(error)) from None
 
 
 def _registry_of(spec: EtcdSpec | NacosSpec, observe: bool, line: Line) -> Provider:  # noqa: FBT001  of the configuration
@@ -57,6 +60,24 @@ def _registry_of(spec: EtcdSpec | NacosSpec, observe: bool, line: Line) -> Provi
         password=spec.password,
         observe=observe,
     )
+
+
+def lacking(configuration: RouterConfiguration) -> str | None:
+    """Return, in one line, what the provider of a configuration needs and does not find here; nobody is asked."""
+    spec = configuration.provider
+    try:
+        if isinstance(spec, FileSpec):
+            content = content_of(spec.path)
+            if isinstance(content, Fault):
+                return f"{spec.path}: {content.reason}"
+            read_releases(content)
+        elif not isinstance(spec, DirectSpec):
+            need(configuration.provider_name)
+    except MissingPackageError as error:
+        return str(error)
+    except ValueError as error:
+        return f"{spec.path}: {error}" if isinstance(spec, FileSpec) else str(error)
+    return None
 
 
 def selector_of(

@@ -83,7 +83,10 @@ def _invocations(service: RouterService) -> Route:
         answers=(
             Answer(status=200, meaning="What the agent has answered, as it is, with its status.", content_types=_ANY),
             _refused(400, "It is no invocation, or the agent's own answer."),
-            _refused(502, "AGENT_TRANSPORT_FAILED: the agent may have run it (RT-9.8); or the agent's own answer."),
+            _refused(
+                502,
+                "AGENT_TRANSPORT_FAILED: but for connect it may have run (RT-9.8); or the agent's own answer.",
+            ),
             _refused(503, "AGENT_UNAVAILABLE or too_many_observations: nothing was sent; or the agent's own answer."),
         ),
     )

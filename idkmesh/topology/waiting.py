@@ -66,18 +66,20 @@ def after_look(waiting: Waiting, rows: Sequence[Row]) -> tuple[Waiting, Verdict]
     seen, before = _sought(waiting, rows), waiting.seen
     if isinstance(seen, Verdict):
         return waiting, seen
+    if waiting.after is None:  # no revision counts, so no session does
+        met = seen is not None and seen.state == waiting.state
+        return replace(waiting, seen=seen or before), Verdict.YES if met else Verdict.WAIT
     if seen is None:
         # A revision above 0 was somebody's look at a session that is no more.
-        gone = before is not None or bool(waiting.after)
+        gone = before is not None or waiting.after > 0
         return waiting, Verdict.RENEWED if gone else Verdict.WAIT
-    floor = max(waiting.after or 0, 0 if before is None else before.revision)
+    floor = max(waiting.after, 0 if before is None else before.revision)
     revived = before is not None and before.state == State.UNAVAILABLE.value and seen.state != State.UNAVAILABLE.value
     now = replace(waiting, seen=seen)
     if seen.revision < floor or revived:
         return now, Verdict.RENEWED
-    least = (waiting.after or 0) + (waiting.state != State.UNAVAILABLE.value)  # a failure keeps the revision (RT-2.5)
-    passed = waiting.after is None or seen.revision >= least
-    return now, Verdict.YES if passed and seen.state == waiting.state else Verdict.WAIT
+    least = waiting.after + (waiting.state != State.UNAVAILABLE.value)  # a failure keeps the revision (RT-2.5)
+    return now, Verdict.YES if seen.revision >= least and seen.state == waiting.state else Verdict.WAIT
 
 
 def _sought(waiting: Waiting, rows: Sequence[Row]) -> Seen | Verdict | None:

@@ -144,7 +144,7 @@ least useful gives way, {LIMITS.request_timeout:g} s for a request head of {LIMI
 
 def error_section(row: ErrorCode) -> str:
     """Return the section about one code."""
-    retry = "The same request may succeed later." if row.retryable else "The same request fails again."
+    retry = row.again or ("The same request may succeed later." if row.retryable else "The same request fails again.")
     return f"""## {row.code}
 
 {paragraph(f"Status {row.status}. {row.meaning}")}

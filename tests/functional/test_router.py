@@ -147,7 +147,7 @@ def test_a_session_that_was_renewed_is_told_as_such(site: Site) -> None:
         site.declare({RELEASE: []})
         code, out, errors = service.topology("wait", "--release=r1", "--state=empty", "--after-revision=2")
         assert (code, out) == (3, "")
-        assert "the session that was waited on is over" in errors
+        assert "the session of the revision that counts is over" in errors
         assert service.wait_for("/readyz", 200)
         until(lambda: service.observation()["state"] == "empty", "renewed")
         assert service.observation()["localRevision"] == 1
@@ -586,6 +586,32 @@ def test_check_says_what_there_is(site: Site) -> None:
             assert line.removeprefix("idkmesh: ").startswith("router.yaml:")
     code, out, errors = refused("control-tower", "--port=0", "--router=router.yaml", cwd=site.folder)
     assert (code, out, len(errors.splitlines())) == (2, "", 3)
+
+
+@pytest.mark.parametrize(
+    ("provider", "line"),
+    [
+        ("file: {path: nothing.json}", "nothing.json: cannot be opened: No such file or directory"),
+        ("file: {path: releases.json}", "releases.json: line 1, column 1: is no JSON; it may be half of a file"),
+        ("etcd: {endpoints: ['http://e:1']}", "the provider etcd needs the package etcd3gw: pip install"),
+        ("nacos: {servers: ['n:1']}", "the provider nacos needs the package nacos-sdk-python: pip install"),
+    ],
+)
+def test_check_says_what_lacks(tmp_path: Path, provider: str, line: str) -> None:
+    """RT-9.1, RT-8.4: a file of releases, or a package of the provider: one line and 1, and nobody is asked."""
+    site = Site(tmp_path, provider)
+    site.releases.write_text("x")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import importlib.util as u\nreal = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name in ('etcd3gw', 'v2.nacos') else real(name, *more)\n"
+    )
+    path = os.pathsep.join((str(hidden), str(Path(__file__).parents[2])))
+    code, out, errors = refused("router", "--config=router.yaml", "--check", cwd=tmp_path, PYTHONPATH=path)
+    assert (code, out) == (1, "")
+    assert line in errors
+    assert errors.count("\n") == 1
 
 
 def test_what_keeps_it_from_starting(site: Site) -> None:

@@ -63,7 +63,7 @@ class EtcdProvider:
             raise ValueError(f"{FIELD}.prefix: must be /NAME or /NAME/NAME, up to 8 names of A-Z a-z 0-9 . _ -")
         found = dict.fromkeys(endpoint_of(url, f"{FIELD}.endpoints") for url in endpoints)
         self._members = Members(list(found), most=MAX_PAGE_BYTES)
-        need("etcd3gw", "etcd3gw", "etcd")
+        need(self.name)
         self._prefix = prefix
         self._continuous = observe
         self._watches = Watches()

@@ -62,7 +62,7 @@ class NacosProvider:
                 raise ValueError(f"{FIELD}.{field}: must be 1 to 128 of A-Z a-z 0-9 . _ : -")
         where = tuple(dict.fromkeys(server_of(text) for text in servers))
         settings = NacosSettings(where, namespace, group, frozenset(clusters), username, password)
-        need("v2.nacos", "nacos-sdk-python", "nacos")
+        need(self.name)
         os.environ.setdefault(GRPC_LOG, "NONE")
         try:
             from idkmesh.topology.providers.nacos_follower import NacosFollower  # noqa: PLC0415  an extra, and heavy

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import Final
 
 
 class MissingPackageError(Exception):
     """A provider needs a package that is not installed. Its text is one line that says what to do."""
 
 
-def need(module: str, package: str, provider: str) -> None:
-    """Raise :class:`MissingPackageError` where a module is not there. Nothing is imported."""
+_PACKAGES: Final = {"etcd": ("etcd3gw", "etcd3gw"), "nacos": ("v2.nacos", "nacos-sdk-python")}
+"""By the name of a provider, and of its extra: the module that is looked for, and the package that has it."""
+
+
+def need(provider: str) -> None:
+    """Raise :class:`MissingPackageError` where the package of a provider is not there. Nothing is imported."""
+    module, package = _PACKAGES[provider]
     try:
         found = find_spec(module) is not None
     except (ImportError, ValueError):  # of a module whose package is not there, or is another one of this name
