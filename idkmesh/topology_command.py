@@ -39,8 +39,8 @@ _OK: Final = http.HTTPStatus.OK
 _FINAL: Final = {
     401: "the token is refused",
     403: "the token is of no credential there",
-    404: "no projection is there: the router observes nothing continuously, or it is no router; of a tower the URL ends in "
-    "/api/v1/topology",
+    404: "no projection is there: the router observes nothing continuously, or it is no router; "
+    "of a tower the URL ends in /api/v1/topology",
 }
 """Answers that another look would not change."""
 
