@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import gc
 import itertools
 import json
 import socket
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,6 +127,21 @@ def test_a_message_over_its_bound(monkeypatch: pytest.MonkeyPatch, pieces: int) 
     with pytest.raises(WireError) as told:
         reader.feed(chunk(b"x" * (100 // pieces + 1)))
     assert told.value.cause is Cause.UNREADABLE
+
+
+@pytest.mark.parametrize("more", [b"", chunk(PUT), chunk(b"<html>\n")])
+def test_a_reader_that_nobody_needs(more: bytes) -> None:
+    """RT-7.5: what a reader holds, up to its bound, goes with it at once: etcd's next watch may bring as much."""
+    reader = WatchReader()
+    with contextlib.suppress(WireError):
+        reader.feed(HEAD + more)
+    gone = weakref.ref(reader)
+    gc.disable()
+    try:
+        del reader
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

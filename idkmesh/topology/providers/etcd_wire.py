@@ -79,20 +79,24 @@ PROGRESS: Final = _chunk({"progress_request": {}})
 
 
 class WatchReader:
-    """Makes messages of the bytes of an answer, in whatever pieces they come. A step takes a part or waits for it."""
+    """Makes messages of the bytes of an answer, in whatever pieces they come. A step takes a part or waits for it.
+
+    A step is a function, no method of this one: an object that holds itself stays, with up to 64 MiB, until the
+    collector looks, which counts objects and not bytes.
+    """
 
     def __init__(self) -> None:
         self._bytes = bytearray()
         self._line = bytearray()
         self._searched = 0
-        self._step: Callable[[list[WatchMessage]], bool] = self._head
+        self._step: Callable[[WatchReader, list[WatchMessage]], bool] = WatchReader._head
         self._left = 0
 
     def feed(self, data: bytes) -> list[WatchMessage]:
         """Return the messages that have become whole. Raises :class:`WireError`; then it is of no use any more."""
         self._bytes += data
         messages: list[WatchMessage] = []
-        while self._step(messages):
+        while self._step(self, messages):
             pass
         return messages
 
@@ -108,7 +112,7 @@ class WatchReader:
             raise WireError(Cause.REFUSED if status in ([b"401"], [b"403"]) else Cause.UNREACHABLE)
         if b"transfer-encoding: chunked" not in lines[1:]:
             raise WireError(Cause.UNREADABLE)
-        self._step = self._size
+        self._step = WatchReader._size
         return True
 
     def _size(self, _: list[WatchMessage]) -> bool:
@@ -123,7 +127,7 @@ class WatchReader:
         self._left = int(size, 16)
         if not self._left:
             raise WireError(Cause.LOST)  # the end of a stream that has none
-        self._step = self._data
+        self._step = WatchReader._data
         return True
 
     def _data(self, messages: list[WatchMessage]) -> bool:
@@ -135,7 +139,7 @@ class WatchReader:
         self._line += part
         self._lines(messages)
         if not self._left:
-            self._step = self._data_end
+            self._step = WatchReader._data_end
         return True
 
     def _data_end(self, _: list[WatchMessage]) -> bool:
@@ -144,7 +148,7 @@ class WatchReader:
         if self._bytes[:2] != b"\r\n":
             raise WireError(Cause.UNREADABLE)
         del self._bytes[:2]
-        self._step = self._size
+        self._step = WatchReader._size
         return True
 
     def _lines(self, messages: list[WatchMessage]) -> None:
