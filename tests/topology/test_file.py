@@ -85,6 +85,12 @@ def test_documents_that_are_none(name: str) -> None:
     assert "s3cret" not in str(told.value)
 
 
+def test_a_number_of_many_digits() -> None:
+    """RT-6.1, RT-6.5: the line says what the document lacks, and nothing of how Python could be had to read it."""
+    with pytest.raises(ValueError, match="must be an object with exactly"):
+        read_releases(MALFORMED["long digits"])
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_that_are_none(name: str) -> None:
     """RT-6.1, RT-5.8, RT-11.5: the row is named, and what stands in it is not."""

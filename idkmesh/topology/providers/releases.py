@@ -23,7 +23,7 @@ _ROW: Final = ("agentId", "agentCardVersion", "releaseId", "endpoints")
 def read_releases(content: bytes) -> Mapping[Target, Snapshot]:
     """Return what a document declares. Raises ``ValueError`` with one line for a document that is none (RT-6.1)."""
     try:
-        document = json.loads(content.decode("utf-8-sig"), object_pairs_hook=once, parse_constant=_no_constant)
+        document = _READ(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} is no UTF-8") from None
     except json.JSONDecodeError as error:
@@ -81,3 +81,10 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(_: str) -> NoReturn:
     raise ValueError("NaN and infinities are no JSON")
+
+
+_READ: Final = json.JSONDecoder(
+    object_pairs_hook=once,
+    parse_constant=_no_constant,
+    parse_int=float,  # none has a place in it, and Python's own refuses more than 4,300 digits with advice of its own
+).decode
