@@ -11,7 +11,6 @@ import signal
 import subprocess
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import certifi
@@ -19,7 +18,7 @@ import pytest
 import requests.adapters
 
 from idkmesh.clock import SystemClock
-from idkmesh.etcd_gateway import Call, EtcdError, Members
+from idkmesh.etcd_gateway import Call, EtcdError, Members, b64
 from idkmesh.etcd_gateway import endpoint_of as member_of
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
@@ -37,7 +36,7 @@ from tests.health.certificates import authority_pem, certificate
 from tests.topology.etcd_hands import EtcdHands
 from tests.topology.relay import relay
 from tests.topology.support import WAIT, Heard, eventually
-from tests.workloads.etcd_support import WHY_NOT, Etcd, free_ports
+from tests.workloads.etcd_support import WHY_NOT, Etcd, answering, free_ports, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -250,7 +249,7 @@ def test_a_redirect_is_not_followed() -> None:
     """RT-7.5: who sends elsewhere has not answered, and nobody else is asked for it."""
     asked = set()
 
-    class Elsewhere(BaseHTTPRequestHandler):
+    class Elsewhere(answering({})):  # type: ignore[misc]  # made above
         def do_POST(self) -> None:
             asked.add(self.path)
             self.send_response(307)
@@ -258,19 +257,17 @@ def test_a_redirect_is_not_followed() -> None:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            with site(f"http://127.0.0.1:{server.server_port}") as there:
-                assert hears(there.heard(ONE), Failed(Cause.UNREACHABLE))
-        finally:
-            server.shutdown()
-            thread.join(WAIT)
+    with serving(Elsewhere) as url, site(url) as there:
+        assert hears(there.heard(ONE), Failed(Cause.UNREACHABLE))
     assert asked == {"/v3/kv/range"}
+
+
+@pytest.mark.parametrize("keys", [["a/1/r"], ["b/1/r", "a/1/r"], []])
+def test_a_page_that_goes_no_further(keys: list[str]) -> None:
+    """RT-7.2, RT-5.4: pages that say again and again that more follows are no listing, and not asked for for ever."""
+    page = {"header": {"revision": "5"}, "kvs": [{"key": b64(f"{DEFAULT_PREFIX}/{key}")} for key in keys], "more": True}
+    with serving(answering(page)) as url, site(url) as there:
+        assert hears(there.heard(ONE), Failed(Cause.UNREADABLE))
 
 
 def test_a_fault_where_nothing_is_watched(hands: EtcdHands, monkeypatch: pytest.MonkeyPatch) -> None:

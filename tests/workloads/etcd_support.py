@@ -1,4 +1,4 @@
-"""Members of a real etcd that tests stop, pause and start again."""
+"""Members of a real etcd that tests stop, pause and start again, and servers that are none."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import shutil
 import signal
 import ssl
 import subprocess
+import threading
 import time
 import urllib.request
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scripts.bench.benchlib.processes import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 WHY_NOT = (
@@ -126,3 +129,34 @@ class Etcd:
                 if time.monotonic() > until:
                     raise
             time.sleep(0.05)
+
+
+def answering(answer: Any, status: int = 200) -> Any:
+    """Return a handler that says this to everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    return Handler
+
+
+@contextmanager
+def serving(handler: Any) -> Iterator[str]:
+    """Give the URL of a server with this handler."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(30)

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +18,7 @@ from idkmesh.etcd_gateway import MAX_OUT, Endpoint, EtcdError, b64, endpoint_of
 from idkmesh.workloads.lease.etcd import MAX_HOLDER_CHARACTERS, EtcdLeaseStore
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
-from tests.workloads.etcd_support import WHY_NOT, Etcd, free_ports
+from tests.workloads.etcd_support import WHY_NOT, Etcd, answering, free_ports, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,36 +113,6 @@ def dripping() -> Iterator[str]:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             ending.set()
-            thread.join(30)
-
-
-def answering(answer: Any, status: int = 200) -> Any:
-    """Return a handler that says this to everything."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    return Handler
-
-
-@contextmanager
-def serving(handler: Any) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
             thread.join(30)
 
 

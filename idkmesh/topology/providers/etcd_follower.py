@@ -108,7 +108,7 @@ class Follower:
     def _list(self, endpoint: Endpoint, releases: EtcdReleases) -> int:
         """Read all keys as they are at one revision of etcd's, and return that."""
         start, end = range_below(self._prefix)
-        revision = 0
+        revision, last = 0, b""
         while not self._watches.closed:
             body = {"key": start, "range_end": end, "limit": PAGE_KEYS, "revision": revision}
             page = asked(self._members, endpoint, "kv/range", body, self._seconds())
@@ -117,9 +117,10 @@ class Follower:
             releases.hear(keys)
             if not page.get("more"):
                 return revision
-            if not keys:
-                raise EtcdAnswerError("etcd: a page without keys")
-            start = next_key(keys[-1].key)
+            if not keys or keys[-1].key <= last:  # it would never come to an end
+                raise EtcdAnswerError("etcd: a page that goes no further")
+            last = keys[-1].key
+            start = next_key(last)
         raise WireError(Cause.CLOSED)
 
     def _await_first_word(self, stream: WatchStream, releases: EtcdReleases) -> None:
