@@ -199,7 +199,7 @@ def drained(stream: WatchStream) -> list[WatchMessage]:
     said: list[WatchMessage] = []
     while True:
         said += stream.receive()
-        if not stream._more:
+        if not stream._came:
             return said
 
 
@@ -247,6 +247,31 @@ def test_a_stream_that_does_not_stop(pair: tuple[WatchStream, socket.socket], mo
     assert far.recv(1000) == PROGRESS
     assert stream.keep(now + 60) == now + 60, "what waits is read before it is judged"
     assert len(drained(stream)) >= 19
+
+
+@pytest.mark.parametrize("said", [b"\n", b" ", b"\n" * 500])
+def test_a_stream_that_says_nothing(
+    pair: tuple[WatchStream, socket.socket], monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    """RT-7.3, RT-13.3: bytes without an end that are no message are silence, though there is always more to be read."""
+    monkeypatch.setattr(etcd_stream, "READ_BYTES", 100)
+    monkeypatch.setattr(etcd_stream, "LATE_BYTES", 1000)
+    stream, far = pair
+    far.sendall(HEAD + chunk(line(watch_id="-1")))
+    assert drained(stream) == [WatchMessage()]
+    asked = NOW + BEAT_SECONDS
+    stream.keep(asked)
+    far.sendall(chunk(said) * (10_000 // len(chunk(said))))
+    for _ in range(11):
+        assert stream.receive() == []
+        assert stream.keep(asked + SILENT_SECONDS - 0.001) == asked + SILENT_SECONDS - 0.001
+    for _ in range(10):
+        assert stream.receive() == []
+        assert stream.keep(asked + SILENT_SECONDS) == asked + SILENT_SECONDS
+    assert stream.receive() == []
+    with pytest.raises(WireError) as told:
+        stream.keep(asked + SILENT_SECONDS)
+    assert told.value.cause is Cause.SILENT
 
 
 def test_a_stream_whose_other_end_is_gone(pair: tuple[WatchStream, socket.socket]) -> None:

@@ -25,6 +25,10 @@ SILENT_SECONDS: Final = 2.0
 READ_BYTES: Final = 256 * 1024
 """What is read at a time. Whoever reads looks at its end and its questions in between, however much comes."""
 
+LATE_BYTES: Final = 4 * 1024 * 1024
+"""Read without a message after it should have been heard of, when it has ended: what had come by then waited in no more
+than this, and who sends on and says nothing is silent too."""
+
 _WAITS: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -39,8 +43,10 @@ class WatchStream:
         self._beat_at = now + BEAT_SECONDS
         self._asked_at: float | None = None
         """Of the first question that no message has followed."""
-        self._more = False
-        """Whether more may have come than was read."""
+        self._came = 0
+        """Bytes of the newest reading. More may have come where there were any."""
+        self._late = 0
+        """Bytes that were read without a message since one was due."""
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -59,7 +65,7 @@ class WatchStream:
 
     def receive(self) -> list[WatchMessage]:
         """Return some of what has come. Raises :class:`WireError`."""
-        self._more = False
+        self._came = 0
         try:
             data = self._connection.recv(READ_BYTES)
         except _WAITS:
@@ -68,26 +74,28 @@ class WatchStream:
             raise WireError(Cause.UNREACHABLE) from None
         if not data:
             raise WireError(Cause.UNREACHABLE)
-        self._more = True
+        self._came = len(data)
         messages = self._reader.feed(data)
         if messages:
-            self._asked_at = None
+            self._asked_at, self._late = None, 0
         return messages
 
     def keep(self, now: float) -> float:
         """Ask whether it goes on, when that is due. Returns the instant at which something is due next.
 
-        Raises :class:`WireError` where it is silent: that is judged where nothing is left to be read, and from a
-        question on, so that no time counts in which this program was busy and asked nothing. Called after
-        :meth:`receive`.
+        Raises :class:`WireError` where it is silent: that is judged where nothing is left to be read that may have come
+        in time, and from a question on, so that no time counts in which this program was busy and asked nothing. Called
+        after :meth:`receive`.
         """
-        if self._asked_at is not None and not self._more and now - self._asked_at >= SILENT_SECONDS:
-            raise WireError(Cause.SILENT)
+        if self._asked_at is not None and now - self._asked_at >= SILENT_SECONDS:
+            self._late += self._came
+            if not self._came or self._late > LATE_BYTES:
+                raise WireError(Cause.SILENT)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_SECONDS
             self._asked_at = now if self._asked_at is None else self._asked_at
             self.ask(PROGRESS if len(self._unsent) < len(PROGRESS) else b"")
-        if self._more:
+        if self._came:
             return now
         return self._beat_at if self._asked_at is None else min(self._beat_at, self._asked_at + SILENT_SECONDS)
 
