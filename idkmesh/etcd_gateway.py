@@ -1,8 +1,9 @@
 """Asks the members of an etcd through its JSON gateway, with ``etcd3gw`` and a deadline over all of them (AR-6.1).
 
 The library knows one member, its timeout is one between two bytes, and it asks the system for names without any: so
-each request has a thread that can be left, and a connection of its own. Whoever answers is not believed: it may be
-another program, or somebody on the way. So an answer has a bound, a redirect is not followed, and text is cleaned.
+each request has a thread that can be left, and a connection of its own, which ends then. Whoever answers is not
+believed: it may be another program, or somebody on the way. So an answer has a bound, a redirect is not followed, and
+text is cleaned.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from idkmesh.tether import Tether
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -33,7 +36,8 @@ API_PATH: Final = "/v3/"
 MIN_LEASE_SECONDS: Final = 1
 
 MAX_OUT: Final = 4
-"""Requests to one member that may be out beyond their deadline. Then it is not asked until one has come back."""
+"""Requests to one member that may be out beyond their deadline, as it takes a look-up of a name that hangs. Then it is
+not asked until one has come back."""
 
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 """Of one answer; those that are asked for have a few hundred, where nobody lists what others wrote."""
@@ -188,24 +192,29 @@ class Call:
 
 def asked(members: Members, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Return what one member says. Raises :class:`EtcdError`."""
-    return in_time(members, endpoint, lambda: _posted(endpoint, path, body, seconds, members.most), seconds)
+
+    def errand(tether: Tether) -> dict[str, Any]:
+        return _posted(endpoint, path, body, seconds, most=members.most, tether=tether)
+
+    return in_time(members, endpoint, errand, seconds)
 
 
 def in_time(
     members: Members,
     endpoint: Endpoint,
-    errand: Callable[[], _Brought],
+    errand: Callable[[Tether], _Brought],
     seconds: float,
     left: Callable[[_Brought], None] = lambda _: None,
 ) -> _Brought:
     """Run an errand to one member in a thread that can be left. Raises :class:`EtcdError`, the errand's or its own.
 
-    Needed as the library's timeout is one between bytes, and a look-up of a name has none. ``left`` gets what is
-    brought too late.
+    Needed as the library's timeout is one between bytes, and a look-up of a name has none. What the errand's tether
+    holds ends where the time is over. ``left`` gets what is brought too late.
     """
     brought: list[_Brought | EtcdError] = []
     waiting = [True]
     lock = threading.Lock()
+    tether = Tether()
 
     def bring(result: _Brought | EtcdError) -> None:
         with lock:
@@ -217,12 +226,13 @@ def in_time(
 
     def run() -> None:
         try:
-            bring(errand())
+            bring(errand(tether))
         except EtcdError as error:
             bring(error)
         except Exception as error:  # noqa: BLE001  what a parser makes of an answer is the answer's fault
             bring(EtcdError(f"no answer of etcd: {type(error).__name__}"))
         finally:
+            tether.close()
             members.back(endpoint, thread)
 
     thread = threading.Thread(target=run, name="etcd-request", daemon=True)
@@ -236,21 +246,24 @@ def in_time(
     with lock:
         waiting.clear()
     if not brought:
+        tether.cut()
         raise EtcdError("timeout", silent=True)
     if isinstance(brought[0], EtcdError):
         raise brought[0]
     return brought[0]
 
 
-def _posted(endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float, most: int) -> dict[str, Any]:
+def _posted(  # noqa: PLR0913  all of one request
+    endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float, *, most: int, tether: Tether
+) -> dict[str, Any]:
     import requests  # noqa: PLC0415  etcd3gw brings it
     import urllib3  # noqa: PLC0415  requests brings it
     from etcd3gw.client import Etcd3Client  # noqa: PLC0415  an extra
     from etcd3gw.exceptions import Etcd3Exception  # noqa: PLC0415  the same
 
-    with requests.Session() as session:
-        session.trust_env = False  # no proxy and no password file of the user's stands between
-        session.headers["Accept-Encoding"] = "identity"
+    from idkmesh.etcd_session import session_of  # noqa: PLC0415  it imports requests
+
+    with session_of(tether) as session:
         client = Etcd3Client(
             endpoint.host, endpoint.port, endpoint.protocol, timeout=seconds, api_path=API_PATH, session=session
         )

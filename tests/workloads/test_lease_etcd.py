@@ -10,11 +10,12 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from idkmesh.etcd_gateway import MAX_OUT, Endpoint, EtcdError, b64, endpoint_of
+from idkmesh.etcd_gateway import MAX_OUT, Endpoint, EtcdError, Members, asked, b64, endpoint_of
 from idkmesh.workloads.lease.etcd import MAX_HOLDER_CHARACTERS, EtcdLeaseStore
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 LONG, SLACK = 60.0, 5.0
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -92,27 +94,25 @@ def silent() -> Iterator[str]:
 
 
 @contextmanager
-def dripping() -> Iterator[str]:
-    """Give the URL of something that answers a byte at a time, without an end."""
+def dripping(begin: bytes = HEAD, drop: bytes = b" ") -> Iterator[str]:
+    """Give the URL of something that answers a drop at a time, without an end."""
     ending = threading.Event()
 
-    def serve(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        with connection:
-            try:
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    class Dripping(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                self.request.sendall(begin)
                 while not ending.wait(0.1):
-                    connection.sendall(b" ")
-            except OSError:
-                return
+                    self.request.sendall(drop)
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=(listener,))
+    with ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             ending.set()
+            server.shutdown()
             thread.join(30)
 
 
@@ -134,6 +134,19 @@ def test_nobody_answers() -> None:
         assert f"{url}: timeout" in one_line(EtcdLeaseStore([url], call_seconds=0.5))
     with dripping() as url:
         assert f"{url}: timeout" in one_line(EtcdLeaseStore([url], call_seconds=0.5))
+
+
+@pytest.mark.parametrize(("begin", "drop"), [(HEAD, b" "), (HEAD[:-2], b"x"), (b"", b"H"), (HEAD[:-2], b"X: y\r\n")])
+def test_answers_that_trickle(begin: bytes, drop: bytes) -> None:
+    """AR-6.3, RT-3.5: one that is left ends with its connection: who trickles locks no member out, for however long."""
+    with dripping(begin, drop) as url:
+        one = endpoint_of(url, "f")
+        members = Members([one])
+        for _ in range(MAX_OUT + 1):
+            with pytest.raises(EtcdError):
+                asked(members, one, "kv/range", {}, 0.5)
+        members.wait(time.monotonic() + LONG)
+        assert members.order() == [one]
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ class WatchStream:
 
 def open_stream(members: Members, endpoint: Endpoint, prefix: str, revision: int, seconds: float) -> WatchStream:
     """Return a stream that has asked for changes from a revision on. Raises ``EtcdError`` and :class:`WireError`."""
-    connection = in_time(members, endpoint, lambda: _connected(endpoint, seconds), seconds, left=_drop)
+    connection = in_time(members, endpoint, lambda _: _connected(endpoint, seconds), seconds, left=_drop)
     stream = WatchStream(connection, time.monotonic())
     try:
         stream.ask(head(str(endpoint).partition("://")[2]) + create(prefix, revision))
