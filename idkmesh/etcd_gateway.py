@@ -62,6 +62,10 @@ class EtcdError(Exception):
         self.silent = silent
         self.refused = refused
 
+    def alone(self) -> EtcdError:
+        """Return the same without where it was raised, which holds an answer, of up to 64 MiB, for a while."""
+        return type(self)(str(self), silent=self.silent, refused=self.refused)
+
 
 class EtcdAnswerError(EtcdError):
     """It answered, and nobody can read that."""
@@ -228,7 +232,7 @@ def in_time(
         try:
             bring(errand(tether))
         except EtcdError as error:
-            bring(error)
+            bring(error.alone())
         except Exception as error:  # noqa: BLE001  what a parser makes of an answer is the answer's fault
             bring(EtcdError(f"no answer of etcd: {type(error).__name__}"))
         finally:

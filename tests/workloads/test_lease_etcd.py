@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import signal
 import socket
 import threading
 import time
+import weakref
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -15,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from idkmesh.etcd_gateway import MAX_OUT, Endpoint, EtcdError, Members, asked, b64, endpoint_of
+from idkmesh.etcd_gateway import (
+    MAX_OUT,
+    Endpoint,
+    EtcdAnswerError,
+    EtcdError,
+    Members,
+    asked,
+    b64,
+    endpoint_of,
+    in_time,
+)
 from idkmesh.workloads.lease.etcd import MAX_HOLDER_CHARACTERS, EtcdLeaseStore
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
@@ -228,6 +240,27 @@ def test_no_answer_leaves_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         with serving(answering(body)) as url:
             one_line(EtcdLeaseStore([url]))
     assert raised == []
+
+
+@pytest.mark.parametrize("kind", [EtcdError, EtcdAnswerError])
+def test_an_answer_goes_with_its_request(kind: type[EtcdError]) -> None:
+    """AR-6.3, RT-7.5: what is wrong with an answer is told without it: it may have 64 MiB, each second."""
+    one = Endpoint("http", "h", 1)
+    gone: list[weakref.ref[threading.Event]] = []
+
+    def errand(_: object) -> None:
+        answer = threading.Event()
+        gone.append(weakref.ref(answer))
+        raise kind("over its bound", silent=True, refused=True)
+
+    gc.disable()
+    try:
+        with pytest.raises(kind, match="over its bound") as caught:
+            in_time(Members([one]), one, errand, LONG)
+        assert gone[0]() is None
+    finally:
+        gc.enable()
+    assert (caught.value.silent, caught.value.refused) == (True, True)
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "1_0", "1.0", True, [1], None])
