@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gzip
 import importlib
 import json
 import logging
@@ -30,6 +31,7 @@ from idkmesh.topology.providers.packages import MissingPackageError
 from idkmesh.topology.selector import WatchSelector
 from tests.topology.nacos_hands import WHY_NOT, Nacos, host
 from tests.topology.support import WAIT, Heard, eventually
+from tests.workloads.etcd_support import answering, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -644,6 +646,46 @@ def test_nobody_to_log_in_with() -> None:
         port = port_of(unused)
         with site(f"127.0.0.1:{port}", username="router", password="right") as there:
             assert hears(there.heard(ONE), Failed(Cause.UNREACHABLE))
+
+
+@pytest.mark.parametrize(
+    ("coding", "cause"), [("identity", Cause.UNREADABLE), ("gzip", Cause.UNREADABLE), (None, Cause.REFUSED)]
+)
+def test_a_login_without_an_end(coding: str | None, cause: Cause) -> None:
+    """RT-8.1, RT-5.4: no more than 64 KiB of an answer to a login is taken, none is unpacked, and none of a refusal."""
+    sent: list[int] = []
+    bomb = gzip.compress(bytes(64 * 1024 * 1024)) if coding == "gzip" else b"x" * 256 * 1024
+
+    class Endless(answering({})):  # type: ignore[misc]  # made above
+        def do_POST(self) -> None:
+            self.send_response(200 if coding else 403)
+            self.send_header("Content-Encoding", coding or "identity")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while len(sent) < 256:
+                    self.wfile.write(bomb)
+                    sent.append(1)
+
+    with serving(Endless) as url, site(url.removeprefix("http://"), username="router", password="right") as there:
+        assert hears(there.heard(ONE), Failed(cause))
+    assert len(sent) < 256
+
+
+def test_a_login_that_is_sent_elsewhere() -> None:
+    """RT-8.1: a redirect is not followed: the password would go along."""
+    asked = []
+
+    class Elsewhere(answering({})):  # type: ignore[misc]  # made above
+        def do_POST(self) -> None:
+            asked.append(self.path.partition("?")[0])
+            self.send_response(307)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with serving(Elsewhere) as url, site(url.removeprefix("http://"), username="router", password="right") as there:
+        assert hears(there.heard(ONE), Failed(Cause.REFUSED))
+    assert set(asked) == {"/nacos/v1/auth/users/login"}
 
 
 # --- its making ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ import contextlib
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
 
+import aiohttp
 import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from v2.nacos.common.client_config import ClientConfig
@@ -43,6 +45,9 @@ SETTLE_SECONDS: Final = 0.1
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 
+MAX_LOGIN_BYTES: Final = 64 * 1024
+"""Of the answer to a login, a token in a few members."""
+
 OK: Final = 200
 NO_RIGHT: Final = frozenset({401, 403})
 BUSY: Final = range(300, 400)
@@ -65,15 +70,47 @@ class NacosError(Exception):
 
 
 class _Agent(HttpAgent):  # type: ignore[misc]  # the SDK has no types
-    """The SDK's, which says an answer that is none of 200 as a text, and everything else as an exception or nothing."""
+    """What the SDK's login asks with. The SDK's own takes an answer of any size, and follows redirects.
 
-    answered = False
+    ``cause`` is why the newest answer brings no token, where it brings none.
+    """
 
-    async def request(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401  the SDK's own
-        """Ask, and note whether somebody has answered."""
-        content, fault = await super().request(*args, **named)
-        self.answered = content is not None or isinstance(fault, str)
-        return content, fault
+    cause = Cause.UNREACHABLE
+
+    async def request(self, url: str, method: str, *others: Any) -> tuple[bytes | None, str | None]:  # noqa: ANN401  the SDK's own
+        """Return the content of an answer of 200, or else what is wrong. The second of ``others`` are parameters."""
+        self.cause = Cause.UNREACHABLE
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    timeout=aiohttp.ClientTimeout(total=self.default_timeout), auto_decompress=False
+                ) as session,
+                session.request(
+                    method,
+                    f"http://{url}?{urlencode(others[1])}",
+                    headers={"Accept-Encoding": "identity"},  # packed, it could be of any size
+                    allow_redirects=False,
+                ) as answer,
+            ):
+                if answer.status != OK:
+                    self.cause = Cause.REFUSED
+                    return None, "refused"
+                content = await _bounded(answer.content)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return None, type(error).__name__
+        self.cause = Cause.UNREADABLE
+        return (None, "too large") if content is None else (content, None)
+
+
+async def _bounded(stream: aiohttp.StreamReader) -> bytes | None:
+    """Return what comes until the end, None where that is more than an answer may have."""
+    content = b""
+    while len(content) <= MAX_LOGIN_BYTES:
+        part = await stream.read(MAX_LOGIN_BYTES)
+        if not part:
+            return content
+        content += part
+    return None
 
 
 class NacosLogin:
@@ -96,7 +133,7 @@ class NacosLogin:
             try:
                 token = await self._client.get_access_token(False)  # noqa: FBT003  the SDK's own
             except Exception:  # noqa: BLE001  whatever it is, there is no token; the SDK does not say more
-                raise NacosError(Cause.REFUSED if self._agent.answered else Cause.UNREACHABLE) from None
+                raise NacosError(self._agent.cause) from None
         return {Constants.ACCESS_TOKEN: str(token)}
 
 
