@@ -25,7 +25,7 @@ SILENT_SECONDS: Final = 2.0
 READ_BYTES: Final = 256 * 1024
 """What is read at a time. Whoever reads looks at its end and its questions in between, however much comes."""
 
-LATE_BYTES: Final = 4 * 1024 * 1024
+LATE_BYTES: Final = 1024 * 1024
 """Read without a message after it should have been heard of, when it has ended: what had come by then waited in no more
 than this, and who sends on and says nothing is silent too."""
 

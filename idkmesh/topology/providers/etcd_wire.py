@@ -152,12 +152,11 @@ class WatchReader:
         return True
 
     def _lines(self, messages: list[WatchMessage]) -> None:
-        while (end := self._line.find(b"\n", self._searched)) >= 0:
-            line = bytes(self._line[:end])
+        end = self._line.rfind(b"\n", self._searched)
+        if end >= 0:
+            lines = bytes(self._line[:end]).split(b"\n")
             del self._line[: end + 1]
-            self._searched = 0
-            if line.strip():
-                messages.append(message_of(line))
+            messages += [message_of(line) for line in lines if line.strip()]
         self._searched = len(self._line)
         self._limit(self._line, MAX_LINE_BYTES)
 
