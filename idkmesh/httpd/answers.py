@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, Connection, Event, State
 from idkmesh.httpd.exchange import input_waits
-from idkmesh.httpd.outbox import WOULD_BLOCK, Outbox, send_some
+from idkmesh.httpd.outbox import MEMORY_BYTES, WOULD_BLOCK, Outbox, send_some
 from idkmesh.httpd.request_rules import Refusal, Request
 
 if TYPE_CHECKING:
@@ -74,6 +74,12 @@ class Answers:
             return
         connection.outbox = Outbox()
         connection.outbox.add(memoryview(data)[sent:])
+        try:
+            connection.outbox.reduce(MEMORY_BYTES)  # a projection may have 10 MB, and as many readers as connections
+        except OSError as error:
+            self._core.cannot_spool(error)
+            self._keeper.drop(connection)
+            return
         self.wait_to_write(connection, now)
 
     def wait_to_write(self, connection: Connection, now: float) -> None:

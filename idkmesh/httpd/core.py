@@ -263,6 +263,10 @@ class Core:
         last, self.probe_statuses[request.path] = self.probe_statuses[request.path], status
         return status != last
 
+    def cannot_spool(self, error: OSError) -> None:
+        """Tell once that what a client has not taken cannot be kept in a file (HS-7.5)."""
+        self.log.once("spool", f"a response was cut: no more can be spooled: {error}")
+
     def load(self, now: float) -> Load:
         """Return what is used at `now`, without waiting."""
         exhausted = now < self.full_until

@@ -77,6 +77,9 @@ class Service(Protocol):
     def declined(self) -> None:
         """Count and tell of a request for which no thread could be started."""
 
+    def cannot_spool(self, error: OSError) -> None:
+        """Tell once that what a client has not taken cannot be kept in a file."""
+
     def give_back(self, connection: Connection) -> None:
         """Take a connection over from a worker: closed, or with something left to send or to discard."""
 
@@ -213,7 +216,7 @@ class Exchange:
         connection = self.connection
         connection.body = connection.early = b""
         if self.output.fault is not None:
-            self._service.log.once("spool", f"a response was cut: no more can be spooled: {self.output.fault}")
+            self._service.cannot_spool(self.output.fault)
         connection.outbox = remainder
         if remainder is None:
             if self.output.broken:

@@ -24,6 +24,7 @@ from idkmesh.httpd.core import Core
 from idkmesh.httpd.deadlines import GRANULARITY
 from idkmesh.httpd.exchange import Exchange
 from idkmesh.httpd.front import Front
+from idkmesh.httpd.outbox import MEMORY_BYTES
 from idkmesh.httpd.responses import Response
 from idkmesh.service_runtime import Denial, ServiceIdentity, ServiceLimits
 
@@ -284,6 +285,40 @@ def test_response_of_the_front_arrives(world: Callable[..., World]) -> None:
         received += data
     assert received.endswith(b"\r\n\r\n" + here.application.inline)
     assert connection.state is State.CLOSED
+
+
+def test_a_large_response_of_the_front_is_in_a_file(world: Callable[..., World]) -> None:
+    """HS-7.5: of what its client does not take at once, no more than 32 KiB stay in memory, and that is charged."""
+    here = world()
+    _, connection = begin_large(here)
+    assert connection.outbox is not None
+    assert connection.outbox.remaining > 2_000_000
+    assert connection.outbox.memory <= MEMORY_BYTES
+    assert here.core.budget.used == max(connection.kept + connection.outbox.memory - FREE_BYTES, 0)
+
+
+def test_no_file_for_a_large_response_of_the_front(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """HS-7.5: a temporary directory that is full cuts the response, which is one line, and nobody else's."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    here = world()
+    here.application.inline = b"x" * 8_000_000
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        clients = [here.connect(b"GET /inline HTTP/1.1\r\nHost: h\r\n\r\n", receive_buffer=4096) for _ in range(2)]
+        here.turn()
+    assert not here.held(State.WRITING)
+    assert all(client.recv(100).startswith(b"HTTP/1.0 200 OK") for client in clients)
+    here.application.inline = b"short"
+    client = here.connect(b"GET /inline HTTP/1.1\r\nHost: h\r\n\r\n")
+    here.turn()
+    assert read(client).endswith(b"short")
+    here.core.log.close(5)
+    assert sum("no more can be spooled" in record.message for record in caplog.records) == 1
 
 
 def test_full_machine(world: Callable[..., World], caplog: pytest.LogCaptureFixture) -> None:
