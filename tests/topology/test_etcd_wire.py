@@ -20,7 +20,7 @@ from idkmesh.etcd_gateway import Members
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint_of, snapshot_of
 from idkmesh.topology.providers import boundary, etcd_releases, etcd_stream, etcd_wire
 from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, Follower
-from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue
+from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue, snapshot_of_keys
 from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
 from idkmesh.topology.providers.etcd_wire import (
     MAX_HEAD_BYTES,
@@ -321,7 +321,8 @@ def test_trust_has_an_end_between_two_requests() -> None:
 
 # --- releases --------------------------------------------------------------------------------------------------------
 
-KEYS = ("/p/a/1/r", "/p/a/1/r/i", "/p/a/1/r/j", "/p/a/1/r/i/k", "/p/a/1", "/p/b/1/r/i", "/q/a/1/r/i")
+OURS = ("/p/a/1/r", "/p/a/1/r/i", "/p/a/1/r/j", "/p/b/1/r/i")
+KEYS = (*OURS, "/p/a/1/r/i/k", "/p/a/1/r/", "/p/a/1", "/q/a/1/r/i")
 VALUES = (b"", b"{}", b'{"endpoint": "http://h:1", "more": [1]}', b'{"endpoint": "http://g:2"}', None, b"\xff")
 
 
@@ -339,7 +340,7 @@ def test_any_course_of_keys(course: list[tuple[str, bytes | None]]) -> None:
         assert followed.snapshot(target) == listed.snapshot(target)
     assert followed.unreadable == listed.unreadable
     assert followed._releases.keys() == listed._releases.keys(), "what has no key is not held"
-    assert followed._keys == listed._keys == len([key for key in now if key.count(b"/") > 3 and key[1:2] == b"p"])
+    assert followed._keys == listed._keys == len([key for key in now if key.decode() in OURS])
 
 
 @pytest.mark.parametrize(
@@ -383,6 +384,19 @@ def test_keys_of_others(path: str) -> None:
     assert (releases.unreadable, releases._keys, releases._releases) == (0, 0, {})
     assert releases.hear([KeyValue(b"/p/a/1/r/j", b"not ours")]) == {ONE}
     assert releases.unreadable == 1
+
+
+@pytest.mark.parametrize("rest", ["", "i/meta", "/", "/i", "i/"])
+def test_keys_of_others_below_a_release(rest: str) -> None:
+    """RT-7.1, RT-2.6: what has not the form of an instance's key makes an empty release no malformed one."""
+    releases = EtcdReleases("/p")
+    other = KeyValue(f"/p/a/1/r/{rest}".encode(), b"not ours")
+    assert releases.hear([KeyValue(b"/p/a/1/r", b""), other]) == {ONE}
+    assert releases.hear([other]) == set()
+    assert (releases.unreadable, releases._keys) == (0, 1)
+    assert releases.snapshot(ONE) == snapshot_of([])
+    ours = KeyValue(b"/p/a/1/r/i", b'{"endpoint": "http://h:1"}')
+    assert snapshot_of_keys("/p/a/1/r", declared=True, below=[other, ours]) == snapshot_of([A])
 
 
 def test_too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,12 +90,12 @@ class EtcdProvider:
         ]
         try:
             answer = Call(self._members, time.monotonic() + seconds).ask("kv/txn", {"success": ranges})
-            release, instances = (changes_of(each["response_range"]) for each in member_of(answer, "responses", list))
+            release, below = (changes_of(each["response_range"]) for each in member_of(answer, "responses", list))
         except EtcdError as error:
             raise ProviderFailureError(cause_of(error)) from None
         except (ValueError, KeyError, TypeError):
             raise ProviderFailureError(Cause.UNREADABLE) from None
-        return snapshot_of_keys(bool(release), [each.value or b"" for each in instances])
+        return snapshot_of_keys(path, declared=bool(release), below=below)
 
     def observe(self, target: Target, sink: Sink) -> Watch:
         """Begin a watch (see :class:`~idkmesh.topology.provider.Provider`)."""

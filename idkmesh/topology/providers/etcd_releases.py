@@ -17,7 +17,7 @@ MOST_KEYS: Final = 500_000
 """Keys below a prefix. More are not held in memory: somebody registers in a loop, or the prefix is another one's."""
 
 _PARTS: Final = 3
-"""Of a key that declares a release: agent, version, release. A fourth one is an instance."""
+"""Of a key that declares a release: agent, version, release. A fourth one that is not empty is an instance."""
 
 
 class KeyValue(NamedTuple):
@@ -70,8 +70,10 @@ class EtcdReleases:
         return NOT_DECLARED if found is None else _snapshot(declared=found.declared, records=found.instances.values())
 
     def _one(self, key: bytes, value: bytes | None) -> Target | None:
-        parts = key[len(self._start) :].split(b"/", _PARTS) if key.startswith(self._start) else []
+        parts = key[len(self._start) :].split(b"/") if key.startswith(self._start) else []
         path = b"/".join(parts[:_PARTS])
+        if len(parts) > _PARTS and not is_instance(parts[_PARTS:]):
+            return None
         release = self._releases.get(path) or _release(path)
         if release is None:
             return None
@@ -91,6 +93,11 @@ class EtcdReleases:
         return release.target
 
 
+def is_instance(rest: list[bytes]) -> bool:
+    """Say whether the parts of a key below a release name one of its instances; others may keep keys there too."""
+    return len(rest) == 1 and rest[0] != b""
+
+
 def _release(path: bytes) -> _Release | None:
     """Return the release that a path names, of which nothing is known; None where it is somebody else's."""
     try:
@@ -99,9 +106,11 @@ def _release(path: bytes) -> _Release | None:
         return None
 
 
-def snapshot_of_keys(declared: bool, values: Iterable[bytes]) -> Snapshot:  # noqa: FBT001  as it stands in a snapshot
-    """Return the snapshot of a release whose instances have these records."""
-    return _snapshot(declared=declared, records=[_endpoint(value) for value in values])
+def snapshot_of_keys(path: str, *, declared: bool, below: Iterable[KeyValue]) -> Snapshot:
+    """Return the snapshot of the release at a path, from the keys below it."""
+    start = len(path.encode()) + 1
+    records = [_endpoint(value or b"") for key, value in below if is_instance(key[start:].split(b"/"))]
+    return _snapshot(declared=declared, records=records)
 
 
 def _snapshot(*, declared: bool, records: Iterable[Endpoint | None]) -> Snapshot:
