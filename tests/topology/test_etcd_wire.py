@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.etcd_gateway import Members
+from idkmesh.etcd_gateway import EtcdError, Members
+from idkmesh.etcd_gateway import endpoint_of as member_of
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint_of, snapshot_of
-from idkmesh.topology.providers import boundary, etcd_releases, etcd_stream, etcd_wire
+from idkmesh.topology.providers import boundary, etcd_follower, etcd_releases, etcd_stream, etcd_wire
 from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, Follower
 from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue, snapshot_of_keys
 from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
@@ -34,7 +35,7 @@ from idkmesh.topology.providers.etcd_wire import (
 )
 from idkmesh.topology.providers.ring import Ring
 from idkmesh.topology.providers.watches import Watches
-from tests.topology.support import Heard
+from tests.topology.support import WAIT, Heard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -315,6 +316,28 @@ def test_trust_has_an_end_between_two_requests() -> None:
         follower.boundary.ended(now - boundary.TRUST_SECONDS)
         assert follower._seconds() == REQUEST_SECONDS
         assert heard.events == [Failed(Cause.UNREACHABLE)]
+    finally:
+        ring.close()
+
+
+@pytest.mark.parametrize(("wanted", "cause"), [(WAIT + 1, Cause.REFUSED), (1.0, Cause.SILENT)])
+def test_what_was_left_of_the_trust_is_no_silence(monkeypatch: pytest.MonkeyPatch, wanted: float, cause: Cause) -> None:
+    """RT-7.3, RT-5.4: a last request that has no time for its answer does not make a refusal silent."""
+
+    def silent(*_: object) -> None:
+        raise EtcdError("timeout", silent=True)
+
+    monkeypatch.setattr(etcd_follower, "asked", silent)
+    monkeypatch.setattr(boundary, "TRUST_SECONDS", WAIT)
+    monkeypatch.setattr(etcd_follower, "REQUEST_SECONDS", wanted)
+    watches, ring = Watches(), Ring()
+    follower = Follower(Members([member_of("http://h:1", "f")]), "/p", watches, ring, lambda *_: None)
+    try:
+        now = time.monotonic()
+        follower.boundary.ended(now)
+        follower.boundary.lost(Cause.REFUSED, now)
+        follower._round()
+        assert follower.boundary.cause is cause
     finally:
         ring.close()
 

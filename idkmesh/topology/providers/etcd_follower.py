@@ -55,6 +55,8 @@ class Follower:
         self._watches = watches
         self._ring = ring
         self._releases = EtcdReleases(prefix)
+        self._hurried = False
+        """Whether the newest request had less time than it is to have: what was left of the trust."""
 
     def run(self) -> None:
         """Follow until the watches are closed."""
@@ -75,7 +77,7 @@ class Follower:
             try:
                 stream = self._begun(endpoint)
             except (EtcdError, WireError, ValueError) as error:
-                cause = cause_of(error)
+                cause = self._found(error)
                 if self._watches.closed or self._end_of_trust(cause, time.monotonic()):
                     break
                 continue
@@ -171,7 +173,14 @@ class Follower:
         """Return how long a request may take now. Where trust has ended since the last one the watches fail first."""
         now = time.monotonic()
         self._end_of_trust(self.boundary.cause or Cause.SILENT, now)
-        return min(REQUEST_SECONDS, self.boundary.left(now) or REQUEST_SECONDS)
+        seconds = min(REQUEST_SECONDS, self.boundary.left(now) or REQUEST_SECONDS)
+        self._hurried = seconds < REQUEST_SECONDS
+        return seconds
+
+    def _found(self, error: Exception) -> Cause:
+        """Return why an attempt has failed. That nothing came in a hurry says nothing: then it is as it was before."""
+        cause = cause_of(error)
+        return (self.boundary.cause or cause) if self._hurried and cause is Cause.SILENT else cause
 
     def _end_of_trust(self, cause: Cause, now: float) -> bool:
         """Let the watches fail where what they know is trusted no longer, and say whether that was now."""
