@@ -18,7 +18,7 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from idkmesh.tether import Tether
@@ -215,26 +215,16 @@ def in_time(
     Needed as the library's timeout is one between bytes, and a look-up of a name has none. What the errand's tether
     holds ends where the time is over. ``left`` gets what is brought too late.
     """
-    brought: list[_Brought | EtcdError] = []
-    waiting = [True]
-    lock = threading.Lock()
+    handover: _Handover[_Brought] = _Handover(left)
     tether = Tether()
-
-    def bring(result: _Brought | EtcdError) -> None:
-        with lock:
-            if waiting:
-                brought.append(result)
-                return
-        if not isinstance(result, EtcdError):
-            left(result)
 
     def run() -> None:
         try:
-            bring(errand(tether))
+            handover.bring(errand(tether))
         except EtcdError as error:
-            bring(error.alone())
+            handover.bring(error.alone())
         except Exception as error:  # noqa: BLE001  what a parser makes of an answer is the answer's fault
-            bring(EtcdError(f"no answer of etcd: {type(error).__name__}"))
+            handover.bring(EtcdError(f"no answer of etcd: {type(error).__name__}"))
         finally:
             tether.close()
             members.back(endpoint, thread)
@@ -247,14 +237,38 @@ def in_time(
         members.back(endpoint, thread)
         raise EtcdError("this machine is out of threads") from None
     thread.join(seconds)
-    with lock:
-        waiting.clear()
+    brought = handover.take()
     if not brought:
         tether.cut()
         raise EtcdError("timeout", silent=True)
     if isinstance(brought[0], EtcdError):
         raise brought[0]
     return brought[0]
+
+
+class _Handover(Generic[_Brought]):
+    """One result for who waits for it. One that is brought once nobody waits goes to ``left``, unless it failed."""
+
+    def __init__(self, left: Callable[[_Brought], None]) -> None:
+        self._left = left
+        self._lock = threading.Lock()
+        self._waited_for = True
+        self._brought: list[_Brought | EtcdError] = []
+
+    def bring(self, result: _Brought | EtcdError) -> None:
+        """Hand over a result."""
+        with self._lock:
+            if self._waited_for:
+                self._brought.append(result)
+                return
+        if not isinstance(result, EtcdError):
+            self._left(result)
+
+    def take(self) -> list[_Brought | EtcdError]:
+        """Wait no more, and return what was brought, if anything."""
+        with self._lock:
+            self._waited_for = False
+            return self._brought
 
 
 def _posted(  # noqa: PLR0913  all of one request
