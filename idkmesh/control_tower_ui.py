@@ -265,8 +265,15 @@ class ControlTowerServer(BoundedHTTPServer):
             health=self._health.reading(),
             readiness=self._probes.judged(),
             workloads=self.workload_reading(),
+            router=self._routing(),
         )
         return status_document(IDENTITY, self.limits, self.usage(), lifetime, records)
+
+    def _routing(self) -> dict[str, Any] | None:
+        """Return what the status says of the router, None without one."""
+        beside = self._router_server
+        listen = None if beside is None else f"http://{url_host(beside.server_name)}:{beside.server_port}"
+        return None if self._router is None else self._router.document(listen)
 
     def health_reading(self) -> HealthReading:
         """Return what is known of the dependencies and of this process."""

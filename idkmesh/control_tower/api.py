@@ -36,7 +36,7 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """What the service counted and keeps beside its usage: streams, refusals, its event store, its health, workloads.
+    """What the service counted and keeps beside its usage: streams, refusals, its events, its health, what it runs.
 
     ``refusals`` are by code. ``readiness`` is what the readiness probe answers, but for a drain.
     """
@@ -47,6 +47,8 @@ class Records:
     health: HealthReading
     readiness: Readiness
     workloads: WorkloadReading
+    router: Mapping[str, Any] | None = None
+    """What the status says of the router that runs beside it (CT-5.9)."""
 
 
 def status_document(
@@ -80,6 +82,7 @@ def status_document(
             "health": health_document(records.health, records.readiness),
             "workloads": workloads_document(records.workloads),
         },
+        "router": None if records.router is None else dict(records.router),
     }
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from idkmesh.clock import Clock
-    from idkmesh.health.changes import Change
     from idkmesh.router.configuration import NacosSpec, RouterConfiguration
     from idkmesh.topology.provider import Provider
+    from idkmesh.topology.providers.crossings import Changed
 
     Line = Callable[[str, int], None]
     Selector = WatchSelector | SnapshotSelector
@@ -30,29 +30,35 @@ class PartError(ValueError):
     """A part of a router cannot be had: one line, with what to do."""
 
 
-def provider_of(configuration: RouterConfiguration, line: Line) -> Provider:
-    """Return the provider, which works from here on. Raises :class:`PartError`."""
+def provider_of(configuration: RouterConfiguration, changed: Changed, line: Line) -> Provider:
+    """Return the provider, which works from here on, and tells its crossings. Raises :class:`PartError`."""
     spec = configuration.provider
     if isinstance(spec, FileSpec):
-        return FileProvider(spec.path, line=line, observe=configuration.observe)
+        return FileProvider(spec.path, line=line, changed=changed, observe=configuration.observe)
     if isinstance(spec, DirectSpec):
         return DirectProvider(spec.releases)
     try:
-        return _registry_of(spec, configuration.observe, line)
+        return _registry_of(spec, configuration.observe, changed, line)
     except (MissingPackageError, ValueError) as error:
         raise PartError(str(error)) from None
 
 
-def _registry_of(spec: EtcdSpec | NacosSpec, observe: bool, line: Line) -> Provider:  # noqa: FBT001  of the configuration
+def _registry_of(
+    spec: EtcdSpec | NacosSpec,
+    observe: bool,  # noqa: FBT001  of the configuration
+    changed: Changed,
+    line: Line,
+) -> Provider:
     if isinstance(spec, EtcdSpec):
         from idkmesh.topology.providers.etcd import EtcdProvider  # noqa: PLC0415  its package is an extra
 
-        return EtcdProvider(spec.endpoints, spec.prefix, line=line, observe=observe)
+        return EtcdProvider(spec.endpoints, spec.prefix, line=line, changed=changed, observe=observe)
     from idkmesh.topology.providers.nacos import NacosProvider  # noqa: PLC0415  its package is an extra, and heavy
 
     return NacosProvider(
         spec.servers,
         line=line,
+        changed=changed,
         namespace=spec.namespace,
         group=spec.group,
         clusters=spec.clusters,
@@ -81,7 +87,7 @@ def lacking(configuration: RouterConfiguration) -> str | None:
 
 
 def selector_of(
-    configuration: RouterConfiguration, provider: Provider, clock: Clock, changed: Callable[[Change], None], line: Line
+    configuration: RouterConfiguration, provider: Provider, clock: Clock, changed: Changed, line: Line
 ) -> Selector:
     """Return who selects: from watches where there are any, else from a snapshot each time."""
     if not provider.continuous:

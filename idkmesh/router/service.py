@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.httpd.request import Refusal
 from idkmesh.router import fields
@@ -56,9 +56,9 @@ class RouterService:
         self.ledger = Ledger(clock, record, changed, line)
         self._clock = clock
         self._agents = AgentClient(clock)
-        self._provider = provider_of(configuration, line)
         self._changed = changed
         self._line = line
+        self._provider = provider_of(configuration, self._tell, line)
         self.selector = selector_of(configuration, self._provider, clock, self._tell, line)
 
     def start(self) -> None:
@@ -79,6 +79,17 @@ class RouterService:
     def usable(self) -> Usability:
         """Say whether the provider's boundary is usable, from memory (RT-5.6)."""
         return self.selector.usable()
+
+    def document(self, listen: str | None) -> dict[str, Any]:
+        """Return what a tower's status says of it (CT-5.9). ``listen`` is its origin, None while it has none."""
+        known = self.usable()
+        return {
+            "listen": listen,
+            "provider": self.configuration.provider_name,
+            "observes": self.projection is not None,
+            "usable": known.usable,
+            "cause": None if known.cause is None else known.cause.value,
+        }
 
     @property
     def projection(self) -> Callable[[], bytes] | None:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def line_of(change: Change) -> tuple[str, int] | None:
-    """Return the line for a change and its level of :mod:`logging`, None for what is no line: a beginning, an end."""
+    """Return the line for a change and its level of :mod:`logging`, None for what is no line here.
+
+    Those are a beginning, an end, and a crossing of the provider's, which writes lines of its own (RT-10.5).
+    """
     facts = change.facts
     match change.what:
         case changes.CHANGED if facts["to"] == State.UNAVAILABLE.value:

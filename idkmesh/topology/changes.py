@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from idkmesh.health.changes import Change
 
 if TYPE_CHECKING:
-    from idkmesh.topology.model import Observation, State, Target
+    from idkmesh.topology.model import Cause, Observation, State, Target
 
 OPENED: Final = "idkmesh.topology.opened"
 CHANGED: Final = "idkmesh.topology.changed"
@@ -18,6 +18,8 @@ RENEWED: Final = "idkmesh.topology.renewed"
 CLOSED: Final = "idkmesh.topology.closed"
 REFUSED: Final = "idkmesh.topology.refused"
 OMITTED: Final = "idkmesh.topology.omitted"
+PROVIDER_LOST: Final = "idkmesh.topology.provider_lost"
+PROVIDER_BACK: Final = "idkmesh.topology.provider_back"
 
 
 def opened_change(target: Target) -> Change:
@@ -51,6 +53,16 @@ def refused_change(most: int) -> Change:
 def omitted_change(omitted: int, seconds: float) -> Change:
     """Return what is told instead of ``omitted`` changes within ``seconds`` (RT-10.3)."""
     return Change(OMITTED, None, {"omitted": omitted, "seconds": seconds})
+
+
+def lost_change(provider: str, cause: Cause) -> Change:
+    """Return the change of a provider whose boundary is not usable any more, or was not from the beginning on."""
+    return Change(PROVIDER_LOST, provider, {"cause": cause.value})
+
+
+def back_change(provider: str) -> Change:
+    """Return the change of a provider whose boundary is usable again."""
+    return Change(PROVIDER_BACK, provider, {})
 
 
 def _members(target: Target) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from idkmesh.httpd.responses import Response, error_document, problem_document
 from idkmesh.httpd.stream_hub import StreamStatistics
 from idkmesh.httpd.streams import Beginning, Channel
 from idkmesh.service_runtime import SETTINGS, ServiceIdentity, ServiceLimits, ServiceUsage
+from idkmesh.topology.model import Cause
 from idkmesh.workloads.reading import nothing_supervised
 
 if TYPE_CHECKING:
@@ -217,9 +218,30 @@ def test_status_document() -> None:
     assert document["operations"]["usage"]["evicted_total"] == 8
 
 
+def test_the_router_in_the_status() -> None:
+    """CT-5.9: null without a router; with one these members, each described, and no others, so no address of more."""
+    assert status()["router"] is None
+    said = {
+        "listen": "http://[::1]:8780",
+        "provider": "etcd",
+        "observes": True,
+        "usable": False,
+        "cause": "unreachable",
+    }
+    lifetime = Lifetime(started_at=NOW, now=NOW, uptime=1.0)
+    document = status_document(IDENTITY, ServiceLimits(), USAGE, lifetime, dataclasses.replace(RECORDS, router=said))
+    validate(document, "control-tower-status.json")
+    assert described(document, assets.schema("control-tower-status.json")) == []
+    assert document["router"] == said
+    schema = assets.schema("control-tower-status.json")["properties"]["router"]["properties"]
+    assert schema.keys() == said.keys()
+    assert set(schema["cause"]["enum"]) == {None, *(cause.value for cause in Cause)}
+
+
 def test_operations_are_optional() -> None:
-    """CT-5.4: an addition is no new version: limits and usage may be missing, and more may come."""
+    """CT-5.4: an addition is no new version: limits, usage and the router may be missing, and more may come."""
     document = status()
+    del document["router"]
     document["operations"] = {"something_new": 1}
     document["another"] = 2
     validate(document, "control-tower-status.json")

@@ -494,7 +494,58 @@ def test_its_own_events(site: Site, tower: bool) -> None:
             }  # fmt: skip
 
 
+@pytest.mark.parametrize("tower", [False, True], ids=["alone", "tower"])
+def test_a_provider_that_is_lost_and_back_is_told(site: Site, tower: bool) -> None:
+    """RT-10.2, RT-9.3: where nothing is observed too: once each, by the provider's name, from the topology's source."""
+
+    def told() -> list[tuple[str, str, str, dict[str, str]]]:
+        events = [event for event in service.events() if event["type"].startswith("idkmesh.topology.")]
+        return [(event["type"], event["source"], event["subject"], event["data"]) for event in events]
+
+    source = "/control-tower" if tower else "/router"
+    lost = ("idkmesh.topology.provider_lost", source, "file", {"cause": "unreadable"})
+    back: tuple[str, str, str, dict[str, str]] = ("idkmesh.topology.provider_back", source, "file", {})
+    with routing(site, tower=tower) as service:
+        service.wait_for("/readyz", 200)
+        site.releases.unlink()
+        service.wait_for("/readyz", 503)
+        until(lambda: told() == [lost], told)
+        site.declare({})
+        service.wait_for("/readyz", 200)
+        until(lambda: told() == [lost, back], told)
+        assert service.end() == 0
+    assert told() == [lost, back]
+
+
 # --- beside a tower --------------------------------------------------------------------------------------------------
+
+
+def routed(tower: int) -> dict[str, Any]:
+    """Return what a tower's status says of its router, as its schema has it."""
+    document = ask(tower, "GET", "/api/v1/status", token=SESSION).json()
+    jsonschema.validate(document, assets.schema("control-tower-status.json"))
+    found: dict[str, Any] = document["router"]
+    return found
+
+
+def test_a_tower_says_that_its_router_has_no_provider(tmp_path: Path) -> None:
+    """CT-5.9, RT-12.1, RT-10.2, RT-11.5: from the start on, by name and cause, and nothing of where it would be."""
+    site = Site(tmp_path, "etcd: {endpoints: ['http://127.0.0.1:1'], prefix: /s3cret}")
+    with routing(site, tower=True) as service:
+        tower = service.tower_port()
+        until(lambda: routed(tower)["cause"] is not None, "etcd is asked")
+        listen = f"http://127.0.0.1:{service.port}"
+        assert routed(tower) == {
+            "listen": listen, "provider": "etcd", "observes": True, "usable": False, "cause": "unreachable",
+        }  # fmt: skip
+        assert service.ask("GET", "/readyz", token=None).status == 503
+        assert ask(tower, "GET", "/readyz", token=None).status == 200
+        assert ask(tower, "GET", "/api/v1/topology", token=SESSION).json()["observations"] == []
+        until(lambda: service.told("topology.provider_lost"), "the event")
+        assert service.end() == 0
+    (event,) = service.told("topology.provider_lost")
+    assert (event["source"], event["subject"]) == ("/control-tower", "etcd")
+    assert event["data"] == {"cause": "unreachable"}
 
 
 def test_a_tower_routes_besides(site: Site) -> None:
@@ -528,7 +579,7 @@ def test_a_tower_routes_besides(site: Site) -> None:
 
 
 def test_a_tower_without_a_router_has_no_topology(tmp_path: Path) -> None:
-    """RT-12.1, RT-11.4: 404, with a router that observes nothing too."""
+    """RT-12.1, RT-11.4, CT-5.9: 404, with a router that observes nothing too, and the status says which it is."""
     with answering(OK) as one:
         site = Site(tmp_path, "file: {path: releases.json}, observe: false")
         site.declare({RELEASE: [one.url]})
@@ -537,6 +588,13 @@ def test_a_tower_without_a_router_has_no_topology(tmp_path: Path) -> None:
             answer = ask(tower, "GET", "/api/v1/topology", token=SESSION)
             assert (answer.status, answer.code) == (404, "not_found")
             assert "/api/v1/topology" not in ask(tower, "GET", "/api/v1/openapi.json", token=SESSION).json()["paths"]
+            known = routed(tower)
+            assert (known["provider"], known["observes"], known["usable"], known["cause"]) == (
+                "file",
+                False,
+                True,
+                None,
+            )
             assert service.invoke(1).status == 200
             assert service.end() == 0
 

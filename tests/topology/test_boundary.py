@@ -6,9 +6,12 @@ import logging
 
 import pytest
 
+from idkmesh.health.changes import Change
+from idkmesh.topology.change_lines import line_of
 from idkmesh.topology.model import Cause
 from idkmesh.topology.provider import Usability
 from idkmesh.topology.providers.boundary import PAUSE_SECONDS, TRUST_SECONDS, Boundary, Words, pause
+from idkmesh.topology.providers.crossings import Crossings
 from tests.topology.support import START
 
 ILL = ("provider here: silent; its releases are unavailable; look at There", logging.ERROR)
@@ -20,8 +23,9 @@ class Site:
 
     def __init__(self, mend: str = "") -> None:
         self.lines: list[tuple[str, int]] = []
+        self.told: list[Change] = []
         words = Words("here", "There", "records", mend)
-        self.boundary = Boundary(words, lambda line, level: self.lines.append((line, level)))
+        self.boundary = Boundary(words, lambda line, level: self.lines.append((line, level)), self.told.append)
 
 
 def test_a_connection_that_ends_is_trusted() -> None:
@@ -69,6 +73,48 @@ def test_a_line_for_each_crossing() -> None:
     refused = ("provider here: refused; its releases are unavailable; look at There", logging.ERROR)
     assert site.lines == [ILL, refused, WELL, ILL]
     assert site.boundary.cause is Cause.SILENT
+
+
+LOST = Change("idkmesh.topology.provider_lost", "here", {"cause": "silent"})
+BACK = Change("idkmesh.topology.provider_back", "here", {})
+
+
+def test_an_event_for_each_crossing() -> None:
+    """RT-10.2: lost, from the beginning on too, and back, once each: another cause is no crossing, nor is a line."""
+    site = Site()
+    for cause in (Cause.SILENT, Cause.REFUSED, Cause.SILENT):
+        site.boundary.lost(cause, START)
+    assert site.told == [LOST]
+    for _ in range(2):
+        site.boundary.well()
+    assert site.told == [LOST, BACK]
+    site.boundary.ended(START)
+    site.boundary.lost(Cause.SILENT, START + 1.9)
+    assert site.told == [LOST, BACK], "it is usable while what was known is trusted"
+    site.boundary.lost(Cause.SILENT, START + 2.0)
+    assert site.told == [LOST, BACK, LOST]
+    assert [line_of(change) for change in (LOST, BACK)] == [None, None]
+
+
+def test_what_is_no_crossing() -> None:
+    """RT-10.2: a provider that is well at first was not away, and one that is closed is not lost."""
+    told: list[Change] = []
+    crossings = Crossings("here", told.append, lambda *_: None)
+    for usability in (Usability(usable=False), Usability(usable=True), Usability(usable=False, cause=Cause.CLOSED)):
+        crossings.see(usability)
+    assert told == []
+
+
+def test_a_taker_of_crossings_that_fails() -> None:
+    """RT-5.4, RT-11.5: its fault ends nothing, is a line with its kind alone, and no log that is full ends more."""
+
+    def broken(*_: object) -> None:
+        raise OSError("s3cret")
+
+    lines: list[str] = []
+    Crossings("here", broken, lambda line, _: lines.append(line)).see(Usability(usable=False, cause=Cause.SILENT))
+    assert lines == ["provider here: a taker of changes has a fault: OSError"]
+    Crossings("here", broken, broken).see(Usability(usable=False, cause=Cause.SILENT))
 
 
 def test_records_that_cannot_be_read() -> None:

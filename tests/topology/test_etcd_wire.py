@@ -20,7 +20,8 @@ from idkmesh.etcd_gateway import EtcdError, Members
 from idkmesh.etcd_gateway import endpoint_of as member_of
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint_of, snapshot_of
 from idkmesh.topology.providers import boundary, etcd_follower, etcd_releases, etcd_stream, etcd_wire
-from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, Follower
+from idkmesh.topology.providers.crossings import nobody
+from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, WORDS, Follower
 from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue, snapshot_of_keys
 from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
 from idkmesh.topology.providers.etcd_wire import (
@@ -306,7 +307,7 @@ def test_trust_has_an_end_between_two_requests() -> None:
     """RT-7.3: a listing that took until then fails the watches before the next request, not after it."""
     watches, ring, heard = Watches(), Ring(), Heard()
     watches.add(ONE, heard)
-    follower = Follower(Members([]), "/p", watches, ring, lambda *_: None)
+    follower = Follower(Members([]), "/p", watches, ring, boundary.Boundary(WORDS, lambda *_: None, nobody))
     try:
         now = time.monotonic()
         follower.boundary.ended(now)

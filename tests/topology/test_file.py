@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh.health.changes import Change
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import file
@@ -253,8 +254,14 @@ class Place:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lines: list[str] = []
-        self.provider = FileProvider(path, line=lambda line, _: self.lines.append(line))
+        self.told: list[Change] = []
+        self.provider = FileProvider(path, line=lambda line, _: self.lines.append(line), changed=self.told.append)
         self.heard = self.watched()
+
+    def tells(self, *changes: tuple[str, dict[str, str]]) -> bool:
+        """Wait until these were told of the boundary, and nothing else."""
+        wanted = [Change(f"idkmesh.topology.provider_{what}", "file", facts) for what, facts in changes]
+        return eventually(lambda: self.told == wanted)
 
     def watched(self) -> Heard:
         heard = Heard()
@@ -569,7 +576,7 @@ def test_a_fault_of_the_thread(place: Place, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_file_system_that_does_not_answer(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RT-5.6: after 5 s without a look the boundary is not usable, while what was known stays (section 14)."""
+    """RT-5.6, RT-10.2: after 5 s without a look the boundary is not usable, while what was known stays (section 14)."""
     assert file.STUCK_SECONDS == 5.0
     monkeypatch.setattr(file, "STUCK_SECONDS", 2 * LOOK_SECONDS)
     answers = threading.Event()
@@ -580,6 +587,33 @@ def test_a_file_system_that_does_not_answer(place: Place, monkeypatch: pytest.Mo
     finally:
         answers.set()
     assert eventually(lambda: place.provider.usable().usable)
+    assert eventually(lambda: len(place.told) >= 2)  # RT-10.2: both are told once it answers
+    first, second = place.told[:2]
+    assert (first.what, first.facts) == ("idkmesh.topology.provider_lost", {"cause": "silent"})
+    assert second.what == "idkmesh.topology.provider_back"
+
+
+def test_the_crossings_of_a_file(place: Place) -> None:
+    """RT-10.2: lost where it cannot be read or understood, once whatever else is wrong meanwhile, and back."""
+    place.path.unlink()
+    assert place.tells(("lost", {"cause": "unreadable"}))
+    place.path.write_text("{")
+    assert eventually(lambda: place.provider.usable().cause is Cause.MALFORMED)
+    put(place.path, TWO)
+    assert place.tells(("lost", {"cause": "unreadable"}), ("back", {}))
+    place.provider.close()
+    assert len(place.told) == 2, "its own end is no loss"
+
+
+def test_a_file_that_is_not_there_at_first(tmp_path: Path) -> None:
+    """RT-10.2: what never was is lost, whether it is watched or not."""
+    told: list[Change] = []
+    provider = FileProvider(tmp_path / "none.json", line=lambda *_: None, changed=told.append, observe=False)
+    try:
+        assert eventually(lambda: bool(told))
+    finally:
+        provider.close()
+    assert told == [Change("idkmesh.topology.provider_lost", "file", {"cause": "unreadable"})]
 
 
 def test_a_log_that_takes_no_line(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import pytest
 
 import idkmesh
 from idkmesh.clock import SystemClock
+from idkmesh.health.changes import Change
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
@@ -709,6 +710,19 @@ def test_what_it_is_not_made_of(servers: list[str], more: dict[str, Any], line: 
     with pytest.raises(ValueError, match=line) as told:
         NacosProvider(servers, line=lambda *_: None, **more)
     assert "secret" not in str(told.value)
+
+
+def test_a_server_that_was_never_there() -> None:
+    """RT-10.2: the provider is told as lost from the beginning on, once, with the cause and no address."""
+    told: list[Change] = []
+    lines: list[str] = []
+    provider = NacosProvider(["127.0.0.1:1"], line=lambda line, _: lines.append(line), changed=told.append)
+    try:
+        assert eventually(lambda: bool(told))
+    finally:
+        provider.close()
+    assert told == [Change("idkmesh.topology.provider_lost", "nacos", {"cause": "unreachable"})]
+    assert "127.0.0.1" not in str(lines)
 
 
 def test_servers() -> None:

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.provider import Usability
+from idkmesh.topology.providers.crossings import Crossings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from idkmesh.topology.model import Cause
+    from idkmesh.topology.providers.crossings import Changed
 
 TRUST_SECONDS: Final = 2.0
 """After the end of a connection, until when another one must have begun."""
@@ -44,9 +46,12 @@ class Words:
 
 
 class Boundary:
-    """The boundary of one provider. ``cause`` is why the source cannot be followed, None while it can."""
+    """The boundary of one provider. ``cause`` is why the source cannot be followed, None while it can.
 
-    def __init__(self, words: Words, line: Callable[[str, int], None]) -> None:
+    ``changed`` takes each crossing (RT-10.2) in that one thread, and must not wait.
+    """
+
+    def __init__(self, words: Words, line: Callable[[str, int], None], changed: Changed) -> None:
         self.usability = Usability(usable=False)
         self.cause: Cause | None = None
         self._words = words
@@ -54,11 +59,13 @@ class Boundary:
         self._trusted_until: float | None = None
         self._told: set[Cause] = set()
         self._told_unreadable = False
+        self._crossings = Crossings(words.provider, changed, line)
 
     def well(self) -> None:
         """Write down that the source is followed."""
         self.usability = Usability(usable=True)
         self.cause = None
+        self._crossings.see(self.usability)
         if self._told:
             self._tell("it can be followed again", logging.INFO)
             self._told.clear()
@@ -79,6 +86,7 @@ class Boundary:
             return True
         self._trusted_until = None
         self.usability = Usability(usable=False, cause=cause)
+        self._crossings.see(self.usability)
         if cause not in self._told:
             self._tell(f"{cause.value}; its releases are unavailable; look at {self._words.source}", logging.ERROR)
             self._told.add(cause)

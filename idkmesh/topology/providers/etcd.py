@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of
 from idkmesh.topology.model import MAX_ENDPOINTS, Cause
 from idkmesh.topology.provider import ProviderFailureError, Usability
-from idkmesh.topology.providers.etcd_follower import MAX_PAGE_BYTES, REQUEST_SECONDS, Follower, cause_of, changes_of
+from idkmesh.topology.providers.boundary import Boundary
+from idkmesh.topology.providers.crossings import nobody
+from idkmesh.topology.providers.etcd_follower import (
+    MAX_PAGE_BYTES,
+    REQUEST_SECONDS,
+    WORDS,
+    Follower,
+    cause_of,
+    changes_of,
+)
 from idkmesh.topology.providers.etcd_releases import snapshot_of_keys
 from idkmesh.topology.providers.etcd_wire import range_below
 from idkmesh.topology.providers.forms import DEFAULT_PREFIX, ETCD_PREFIX, MAX_ETCD_PREFIX
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
 
     from idkmesh.topology.model import Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
+    from idkmesh.topology.providers.crossings import Changed
 
 FIELD: Final = "provider.etcd"
 
@@ -42,7 +52,8 @@ _PREFIX: Final = re.compile(ETCD_PREFIX)
 class EtcdProvider:
     """A :class:`~idkmesh.topology.provider.Provider` in etcd, asked at ``endpoints``, URLs of its members.
 
-    ``line`` takes a line and a level of :mod:`logging`. ``observe`` False makes it snapshot-only (RT-5.9). Raises
+    ``line`` takes a line and a level of :mod:`logging`, ``changed`` the crossings of RT-10.2; neither may wait.
+    ``observe`` False makes it snapshot-only (RT-5.9). Raises
     ``ValueError`` for an endpoint or a prefix that is none, and
     :class:`~idkmesh.topology.providers.packages.MissingPackageError`.
     """
@@ -55,6 +66,7 @@ class EtcdProvider:
         prefix: str = DEFAULT_PREFIX,
         *,
         line: Callable[[str, int], None],
+        changed: Changed = nobody,
         observe: bool = True,
     ) -> None:
         if not endpoints:
@@ -68,7 +80,7 @@ class EtcdProvider:
         self._continuous = observe
         self._watches = Watches()
         self._ring = Ring()
-        self._follower = Follower(self._members, prefix, self._watches, self._ring, line)
+        self._follower = Follower(self._members, prefix, self._watches, self._ring, Boundary(WORDS, line, changed))
         work = self._follower.run if observe else self._ask_now_and_then
         self._thread = threading.Thread(target=work, name="topology-etcd", daemon=True)
         self._thread.start()

@@ -23,7 +23,7 @@ from idkmesh.topology.providers.etcd_stream import open_stream
 from idkmesh.topology.providers.etcd_wire import WireError, key_value, range_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from idkmesh.etcd_gateway import Endpoint, Members
     from idkmesh.topology.model import Target
@@ -46,10 +46,8 @@ MAX_PAGE_BYTES: Final = 64 * 1024 * 1024
 class Follower:
     """The thread's work."""
 
-    def __init__(
-        self, members: Members, prefix: str, watches: Watches, ring: Ring, line: Callable[[str, int], None]
-    ) -> None:
-        self.boundary = Boundary(WORDS, line)
+    def __init__(self, members: Members, prefix: str, watches: Watches, ring: Ring, boundary: Boundary) -> None:
+        self.boundary = boundary
         self._members = members
         self._prefix = prefix
         self._watches = watches

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed
 from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.providers.crossings import Crossings, nobody
 from idkmesh.topology.providers.file_reading import content_of, identity_of
 from idkmesh.topology.providers.file_state import LOOK_SECONDS, Fault, FileState, after_look, is_to_read
 from idkmesh.topology.providers.releases import read_releases
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from idkmesh.topology.model import ProviderEvent, Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
+    from idkmesh.topology.providers.crossings import Changed
     from idkmesh.topology.providers.file_state import Identity
     from idkmesh.topology.providers.watches import SharedWatch
 
@@ -44,14 +46,23 @@ STUCK_SECONDS: Final = 5.0
 class FileProvider:
     """A :class:`~idkmesh.topology.provider.Provider` of a file. It looks from its making on.
 
-    ``line`` takes a line and a level of :mod:`logging`. ``observe`` False makes it snapshot-only (RT-5.9).
+    ``line`` takes a line and a level of :mod:`logging`, ``changed`` the crossings of RT-10.2; neither may wait.
+    ``observe`` False makes it snapshot-only (RT-5.9).
     """
 
     name: Final = "file"
 
-    def __init__(self, path: Path | str, *, line: Callable[[str, int], None], observe: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        line: Callable[[str, int], None],
+        changed: Changed = nobody,
+        observe: bool = True,
+    ) -> None:
         self._path = Path(path)
         self._line = undisturbed(line)
+        self._crossings = Crossings(self.name, changed, self._line)
         self._continuous = observe
         self._watches = Watches()
         self._said: Mapping[Target, Snapshot] | None = None
@@ -138,8 +149,15 @@ class FileProvider:
         except Exception as error:  # noqa: BLE001  out of memory, say: what was known is not known any more
             fault = Fault(Cause.FAULT, f"cannot be judged: {type(error).__name__}")
             self._state = after_look(self._state, identity, fault, now)
+        self._cross()  # a look that took too long is over: that it was one is told, and then what it has seen
         self._looked_at = now
+        self._cross()
         self._tell(self._state.fault)
+
+    def _cross(self) -> None:
+        """Tell a crossing. Of a first content that may be half of one nothing is decided yet."""
+        if self._state.known is not None or self._state.fault is not None:
+            self._crossings.see(self.usable())
 
     def _say(self) -> None:
         """Hand each watch what it has not heard yet."""

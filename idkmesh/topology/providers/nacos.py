@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import Cause
 from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.providers.boundary import Boundary
+from idkmesh.topology.providers.crossings import nobody
 from idkmesh.topology.providers.forms import DEFAULT_GROUP, DEFAULT_NAMESPACE, NACOS_PORT, NACOS_WORD
 from idkmesh.topology.providers.nacos_service import NacosSettings
 from idkmesh.topology.providers.packages import MissingPackageError, need
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from idkmesh.topology.model import Snapshot, Target
     from idkmesh.topology.provider import Sink, Watch
+    from idkmesh.topology.providers.crossings import Changed
 
 FIELD: Final = "provider.nacos"
 CLOSE_SECONDS: Final = 5.0
@@ -34,8 +37,9 @@ _NAME: Final = re.compile(NACOS_WORD)
 class NacosProvider:
     """A :class:`~idkmesh.topology.provider.Provider` in Nacos, asked at ``servers``, ``HOST:PORT`` of their HTTP.
 
-    ``clusters`` empty takes the instances of all. ``line`` takes a line and a level of :mod:`logging`; ``observe``
-    False makes it snapshot-only (RT-5.9). Raises ``ValueError`` for what is no server, namespace, group or cluster, and
+    ``clusters`` empty takes the instances of all. ``line`` takes a line and a level of :mod:`logging`, ``changed`` the
+    crossings of RT-10.2; neither may wait. ``observe`` False makes it snapshot-only (RT-5.9). Raises ``ValueError`` for
+    what is no server, namespace, group or cluster, and
     :class:`~idkmesh.topology.providers.packages.MissingPackageError`. The SDK is imported here, which takes a second.
     """
 
@@ -46,6 +50,7 @@ class NacosProvider:
         servers: Sequence[str],
         *,
         line: Callable[[str, int], None],
+        changed: Changed = nobody,
         namespace: str = DEFAULT_NAMESPACE,
         group: str = DEFAULT_GROUP,
         clusters: Sequence[str] = (),
@@ -65,14 +70,14 @@ class NacosProvider:
         need(self.name)
         os.environ.setdefault(GRPC_LOG, "NONE")
         try:
-            from idkmesh.topology.providers.nacos_follower import NacosFollower  # noqa: PLC0415  an extra, and heavy
+            from idkmesh.topology.providers.nacos_follower import WORDS, NacosFollower  # noqa: PLC0415  an extra, and heavy
         except ImportError:
             raise MissingPackageError(
                 "the provider nacos cannot load the package nacos-sdk-python; install 'idkmesh[nacos]' anew"
             ) from None
         self._continuous = observe
         self._watches = Watches()
-        self._follower = NacosFollower(settings, self._watches, line)
+        self._follower = NacosFollower(settings, self._watches, Boundary(WORDS, line, changed))
         self._thread = threading.Thread(target=self._follower.run, name="topology-nacos", daemon=True)
         self._thread.start()
 

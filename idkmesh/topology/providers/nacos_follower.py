@@ -33,7 +33,7 @@ from idkmesh.topology.providers.nacos_service import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from idkmesh.topology.model import Snapshot, Target
     from idkmesh.topology.providers.nacos_service import NacosSettings
@@ -58,8 +58,8 @@ _NOTHING: Final = snapshot_of([])
 class NacosFollower:
     """The thread's work. Any thread may call :meth:`wake` and :meth:`ask`."""
 
-    def __init__(self, settings: NacosSettings, watches: Watches, line: Callable[[str, int], None]) -> None:
-        self.boundary = Boundary(WORDS, line)
+    def __init__(self, settings: NacosSettings, watches: Watches, boundary: Boundary) -> None:
+        self.boundary = boundary
         self._settings = settings
         self._watches = watches
         self._loop = asyncio.new_event_loop()
