@@ -76,6 +76,7 @@ STATIC_TYPES: Final[Mapping[str, str]] = {
     "pages/overview_parts.js": _SCRIPT,
     "pages/readiness_schema.js": _SCRIPT,
     "pages/request_bytes.js": _SCRIPT,
+    "pages/router_words.js": _SCRIPT,
     "pages/timeline.js": _SCRIPT,
     "pages/topology.js": _SCRIPT,
     "pages/topology_detail.js": _SCRIPT,

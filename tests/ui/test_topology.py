@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +19,8 @@ from idkmesh.router_command import listening
 from idkmesh.service_runtime import ServiceLimits
 from tests.functional.router_support import INVOCATIONS, TOKEN, Site, ask
 from tests.router.agents import OK, answering
-from tests.ui.support import REFUSED, WAIT, running, stream_held, until, watching
+from tests.ui.support import REFUSED, WAIT, running, stream_held, until, verdict, watching
+from tests.ui.support import TOKEN as SESSION
 from tests.ui.test_looks import SMALL
 
 if TYPE_CHECKING:
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from tests.ui.support import Tower, Watched
 
 PROJECTION = "**/api/v1/topology"
-NOT_FOUND = "status of 404"
 AWAY = r"net::ERR_"
 ECHO = "echo/1.0.0/r1"
 OTHER = "billing/2.1.0-rc.1+7/blue"
@@ -40,16 +43,21 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e\u200bgnp.exe"
 class World:
     """A tower with a router that listens, the file that this observes, and an agent."""
 
-    def __init__(self, tower: Tower, site: Site, agent: Agent) -> None:
+    def __init__(self, tower: Tower, site: Site, agent: Agent | None) -> None:
         self.tower = tower
         self.site = site
-        self.agent = agent
+        self._agent = agent
         server = tower.server
         router = server.router
         assert router is not None
         beside = listening(router, health=server.health, events=server.events.snapshot, limits=server.limits)
         server.route_on(beside)
         self.port = beside.server_port
+
+    @property
+    def agent(self) -> Agent:
+        assert self._agent is not None
+        return self._agent
 
     def declare(self, *releases: str, empty: tuple[str, ...] = ()) -> None:
         self.site.declare({release: [self.agent.url] for release in releases} | {release: [] for release in empty})
@@ -97,6 +105,25 @@ def judged(page: Page, words: str) -> None:
 
 def chip(page: Page, word: str) -> Locator:
     return page.get_by_role("group", name="Choose by state").get_by_role("button", name=re.compile(rf"^{word} "))
+
+
+def weight(paragraph: Locator) -> int:
+    """Return how bold it is."""
+    return int(paragraph.evaluate("one => getComputedStyle(one).fontWeight"))
+
+
+def projections_asked_for(page: Page) -> list[str]:
+    """Return a list that grows with each question of the page for the projection."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/topology") else None)
+    return asked
+
+
+def beats(page: Page, tower: Tower, count: int) -> None:
+    """Wait until the page has asked for the status some more times: it asks for each thing once a second."""
+    for _ in range(count):
+        with page.expect_response(f"{tower.origin}/api/v1/status"):
+            pass
 
 
 def documents(page: Page, change: Callable[[dict[str, Any]], None]) -> None:
@@ -179,6 +206,28 @@ def test_states_revisions_ages_and_transitions(watched: Watched, world: World) -
     expect(page.locator(".event", has_text="Agent unavailable")).to_contain_text(f"{OTHER}: AGENT_UNAVAILABLE")
 
 
+def test_what_a_row_and_the_panel_say_of_it(watched: Watched, world: World) -> None:
+    """RT-12.2: bold is what is to be done; an invocation names no release again; a failure is told in the list too."""
+    assert (world.invoke(ECHO), world.invoke(OTHER)) == (200, 200)
+    page = watched.ready(world.tower, f"topology/{OTHER}")
+    panel = page.get_by_role("complementary")
+    advice, meaning = panel.locator(".advice"), panel.locator("p").first
+    expect(advice).to_contain_text("There is nothing to do.")
+    assert weight(advice) == weight(meaning)
+    newest = panel.locator(".changes").last.locator(".text").first
+    expect(newest).to_have_text(re.compile(r"^answered; status 200; populated at revision 1; "))
+    boundary = page.locator(".verdict .boundary")
+    expect(boundary).to_be_hidden()
+    world.site.releases.unlink()
+    for name in (ECHO, OTHER):
+        expect(of(page, name).locator(".state")).to_have_text(
+            re.compile("^Unavailable: .*; the source could not be read$")
+        )
+    expect(advice).to_contain_text("It is tried again by itself, every 5 s or sooner.")
+    assert weight(advice) > weight(meaning)
+    expect(boundary).to_contain_text("The provider file cannot be used: unreadable. The source could not be read. See")
+
+
 def test_ages_go_on_between_answers(watched: Watched, world: World) -> None:
     """RT-12.2: the age counts from observedAt, and passes while nobody changes anything."""
     assert world.invoke() == 200
@@ -201,23 +250,146 @@ def test_ages_go_on_between_answers(watched: Watched, world: World) -> None:
 
 
 def test_without_a_router_the_page_says_so(watched: Watched, tower: Tower) -> None:
-    """RT-12.2, RT-12.1: a tower without a router: the page says that, and how to get one."""
-    watched.allow(NOT_FOUND)
-    page = watched.ready(tower, "topology")
-    expect(page.locator("#empty")).to_contain_text("this tower runs no router")
+    """RT-12.2, RT-12.1: a tower without a router: the page says that, how to get one, and asks for nothing."""
+    page = watched.open(tower.link)
+    asked = projections_asked_for(page)
+    verdict(page, "Ready")
+    expect(page.locator(".routes")).to_be_hidden()
+    page.evaluate("location.hash = '#/topology'")
+    expect(page.locator("#empty")).to_contain_text("This tower runs no router")
     expect(page.locator("#empty")).to_contain_text("idkmesh control-tower --router FILE")
-    expect(page.locator(".verdict")).to_be_hidden()
+    expect(page.locator(".live")).to_have_text("There is nothing to ask for.")
+    expect(page.locator("#main .verdict")).to_be_hidden()
     expect(page.get_by_role("searchbox")).to_be_hidden()
+    page.evaluate("location.hash = '#/topology/echo/1.0.0/r1'")
+    expect(page.get_by_role("complementary")).to_contain_text("No release of this name is observed.")
+    beats(page, tower, 2)
+    assert asked == []
+    page.evaluate("location.hash = '#/overview'")
+    expect(page.locator(".empty", has_text="Nothing was refused since the start.")).to_be_visible()
 
 
-def test_a_router_that_observes_nothing_is_told_the_same_way(watched: Watched, tmp_path: Path) -> None:
-    """RT-12.2, RT-11.4: with `direct` nothing is observed, and no empty list pretends that it is."""
-    watched.allow(NOT_FOUND)
-    site = Site(tmp_path, provider="direct: {releases: []}")
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        ("direct: {releases: []}", "name etcd, nacos or file there, and start the tower again"),
+        (
+            "file: {path: releases.json}, observe: false",
+            "asks its provider file at each use, because its configuration",
+        ),
+    ],
+)
+def test_a_router_that_observes_nothing_is_told_by_its_reason(
+    watched: Watched, tmp_path: Path, provider: str, words: str
+) -> None:
+    """RT-12.2, RT-11.4: no empty list pretends that something is observed; what to do instead is named."""
+    site = Site(tmp_path, provider=provider)
     with running(tmp_path / "events.sqlite3", router=read_configuration(site.config)) as tower:
-        page = watched.ready(tower, "topology")
-        expect(page.locator("#empty")).to_contain_text("asks its provider at each use (observe: false, direct)")
+        world = World(tower, site, None)
+        page = watched.open(tower.link)
+        asked = projections_asked_for(page)
+        verdict(page, "Ready")
+        page.evaluate("location.hash = '#/topology'")
+        expect(page.locator("#empty")).to_contain_text(words)
+        judged(page, "The router asks its provider at each use")
+        expect(page.locator(".verdict .counts")).to_contain_text(f"http://127.0.0.1:{world.port}")
+        beats(page, tower, 2)
+        assert asked == []
         page.close()
+
+
+def test_a_provider_that_cannot_be_used_is_told_without_a_release(watched: Watched, tmp_path: Path) -> None:
+    """RT-12.2, CT-8.3, RT-10.2: on Overview, on Topology and by events: that, why, what to do, and its end."""
+    with observing(tmp_path) as world:
+        listens = f"http://127.0.0.1:{world.port}"
+        page = watched.ready(world.tower)
+        routes = page.locator(".routes")
+        expect(routes).to_have_text(f"Router on {listens} ready, provider file")
+        expect(routes.locator(".sign")).to_have_class(re.compile("good"))
+        world.site.releases.unlink()
+        expect(routes).to_have_text(f"Router on {listens} not ready: the provider file cannot be used: unreadable")
+        expect(routes.locator(".sign")).to_have_class(re.compile("bad"))
+        expect(page.locator(".latest")).to_contain_text("Provider lost")
+        routes.get_by_role("link").click()
+        judged(page, "The provider file cannot be used: unreadable")
+        expect(page.locator(".verdict .boundary")).to_contain_text("The source could not be read. See that it is there")
+        expect(page.locator(".verdict .counts")).to_have_text(
+            f"The provider is file. The router listens on {listens}: invocations go there, not to this tower's address."
+        )
+        expect(page.get_by_role("group", name="Choose by state")).to_be_hidden()
+        expect(page.locator("#empty")).to_contain_text(f"POST {listens}/agent/v1/invocations")
+        expect(page.locator("#empty")).to_contain_text("is refused with AGENT_UNAVAILABLE")
+        assert str(world.site.folder) not in page.content()
+        assert not Axe().run(page).violations_count
+        world.declare(ECHO)
+        judged(page, "No release is observed yet")
+        expect(page.locator(".verdict .boundary")).to_be_hidden()
+        page.evaluate("location.hash = '#/events'")
+        expect(page.locator(".event", has_text="Provider back")).to_contain_text("file: can be used again")
+        expect(page.locator(".event", has_text="Provider lost")).to_contain_text(
+            "file: unreadable; its releases are unavailable"
+        )
+        page.close()
+
+
+CAUSE_WORDS = """async () => {
+    const { causeWords, lostWords, routerLine } = await import("/static/pages/router_words.js");
+    const router = { listen: null, provider: "etcd", observes: true, usable: false, cause: null };
+    const known = ["unreachable", "silent", "refused", "unreadable", "malformed", "lost", "closed", "fault"];
+    const causes = [...known, "<b>\u202e"];
+    return {
+        causes: causes.map(cause => lostWords({ ...router, cause }).join(" ")),
+        malformed: causeWords("malformed"),
+        none: [lostWords(null), lostWords({ ...router, usable: true })],
+        first: routerLine(router, {}),
+        draining: routerLine(router, { usage: { draining: true } }),
+        store: routerLine({ ...router, usable: true }, { events: { failing: "full" } }),
+    };
+}"""
+
+
+def test_the_words_of_each_cause(browser: Browser, tower: Tower) -> None:
+    """RT-12.2, RT-5.4, CT-8.3: each cause has words and what to do; what nobody knows is text; ready is RT-9.3's."""
+    page = browser.new_page()
+    page.goto(f"{tower.origin}/static/icon.svg")
+    told = page.evaluate(CAUSE_WORDS)
+    assert len(set(told["causes"])) == 9
+    for words in told["causes"]:
+        assert re.match(
+            r"the provider etcd cannot be used: \S+ [A-Z<].*\. .*\. It is tried again by itself, every", words
+        )
+    assert "\u202e" not in told["causes"][-1]
+    assert told["malformed"] == "what the source says is malformed"
+    assert told["none"] == [None, None]
+    assert told["first"] == ["idle", "Router not ready: the provider etcd has said nothing yet"]
+    assert told["draining"] == ["warn", "Router draining"]
+    assert told["store"] == ["bad", "Router not ready: the event store takes no events"]
+    page.close()
+
+
+def test_the_command_fetches_the_release_that_is_shown(watched: Watched, world: World) -> None:
+    """RT-12.2, CT-8.6: its row alone, by a command that runs, which names the variable and not the token."""
+    assert (world.invoke(ECHO), world.invoke(OTHER)) == (200, 200)
+    page = watched.ready(world.tower, f"topology/{OTHER}")
+    page.get_by_role("button", name="Copy as curl").click()
+    command = page.evaluate("navigator.clipboard.readText()")
+    assert command == page.get_by_role("group", name="The same as a curl command").inner_text()
+    assert SESSION not in command
+    if shutil.which("curl") and shutil.which("jq"):
+        env = {"PATH": os.environ["PATH"], "IDKMESH_CONTROL_TOWER_TOKEN": SESSION}
+        done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, timeout=60, check=True)
+        row = json.loads(done.stdout)
+        assert (f"{row['agentId']}/{row['agentCardVersion']}/{row['releaseId']}", row["state"]) == (OTHER, "populated")
+
+
+def test_the_page_api_has_it_beside_the_dependencies(watched: Watched, world: World) -> None:
+    """CT-8.6: what tells of one node's parts stands together."""
+    page = watched.ready(world.tower, "api")
+    together = page.locator("section", has=page.get_by_role("heading", name="Health, workloads and topology"))
+    for path in ("/api/v1/dependencies", "/api/v1/modules", "/api/v1/topology", "/metrics"):
+        expect(together).to_contain_text(path)
+    rest = page.locator("section", has=page.get_by_role("heading", name="Documents and inspection"))
+    expect(rest).not_to_contain_text(re.compile("v1/(modules|topology)"))
 
 
 def test_what_is_no_longer_told_is_grey_and_has_an_age(watched: Watched, world: World) -> None:

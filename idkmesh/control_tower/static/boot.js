@@ -41,6 +41,7 @@ const MODULES = [
   "pages/dependency_row",
   "pages/module_words",
   "pages/module_row",
+  "pages/router_words",
   "pages/overview_parts",
   "pages/history",
   "pages/overview",

@@ -29,9 +29,10 @@ export function block(text, label) {
   return el("pre.block", { tabIndex: 0, role: "group", "aria-label": label }, text);
 }
 
-// How to fetch what a page shows at `address` again: as a command, and as a link.
-export function fetchAgain(path, address) {
-  const command = curl(path);
+// How to fetch what a page shows at `address` again: as a command, and as a link. `filter` is what a shell does with the
+// answer where that has more than is shown.
+export function fetchAgain(path, address, filter = "") {
+  const command = `${curl(path)}${filter}`;
   return [
     el(
       "div.tools",

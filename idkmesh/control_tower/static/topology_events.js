@@ -47,6 +47,12 @@ export const TOPOLOGY_TYPES = {
     "warn",
     ({ omitted, seconds }) => `${omitted} more in ${seconds} s`,
   ],
+  "idkmesh.topology.provider_lost": [
+    "Provider lost",
+    "bad",
+    ({ cause }, subject) => `${subject}: ${cause}; its releases are unavailable, and the router is not ready`,
+  ],
+  "idkmesh.topology.provider_back": ["Provider back", "good", (_, subject) => `${subject}: can be used again`],
   "idkmesh.agent.invoked": [
     ({ outcome }) => outcomeOf(outcome)[0],
     ({ outcome }) => outcomeOf(outcome)[1],

@@ -14,7 +14,7 @@ const DESCRIPTION = "/api/v1/openapi.json";
 // In the order of the page; a path is in the first that it fits.
 const GROUPS = {
   Events: /\/events/,
-  Health: /\/dependencies|^\/metrics$/,
+  "Health, workloads and topology": /\/(dependencies|modules|topology)|^\/metrics$/,
   "Documents and inspection": /^\/api\//,
   Probes: /^\/[a-z]+z$/,
   Page: /^/,

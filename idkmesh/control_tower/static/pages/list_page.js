@@ -12,6 +12,8 @@ import { instant, state } from "../state.js";
 const ROWS = 100; // drawn at first, and again with each "more"
 const NARROW = matchMedia("(max-width: 60rem)"); // as in events.css
 
+const NOTHING = { items: [] }; // the list of a service that has none
+
 const left = {}; // by page, what was searched and chosen when it was left: it is found again
 
 // What a page says of itself:
@@ -109,7 +111,7 @@ export class ListPage {
   }
 
   update() {
-    const { list } = this.#feed;
+    const { list, isWanted } = this.#feed;
     const page = this.#page;
     const time = this.#time();
     const items = list?.items ?? [];
@@ -122,7 +124,7 @@ export class ListPage {
     }
     this.#showRows(shown, time);
     const open = items.find(({ name }) => name === page.detail.name);
-    page.detail.update(open ?? null, list, time);
+    page.detail.update(open ?? null, isWanted || !state.status ? list : NOTHING, time);
     const all = count(items.length, ...page.noun);
     setText(this.#summary, shown.length < items.length ? `${number(shown.length)} of ${all} match` : all);
     this.#summary.hidden = items.length === 0;
@@ -211,7 +213,8 @@ export class ListPage {
     this.#told.toggleAttribute("data-stale", old);
     const asOf = feed.list && (old || trouble) ? `Shown as of ${duration(feed.age(now) / 1000)} ago.` : "";
     const pace = feed.pace < 1500 ? "Live" : `Live, asked each ${duration(Math.round(feed.pace / 1000))}`;
-    const calm = feed.list ? (old ? "" : pace) : (absent && feed.again(now)) || "Asking the service.";
+    const idle = state.status && !feed.isWanted ? "There is nothing to ask for." : "Asking the service.";
+    const calm = feed.list ? (old ? "" : pace) : (absent && feed.again(now)) || idle;
     setText(this.#live.lastElementChild, [trouble || calm, asOf].filter(Boolean).join(" "));
   }
 

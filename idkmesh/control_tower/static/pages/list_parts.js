@@ -30,7 +30,8 @@ export class Changes {
     this.title = el("h3", {}, title);
   }
 
-  show(about) {
+  // `name` is that of what is open, which an event's words need not say again.
+  show(about, name = "") {
     const events = feed.events.filter(about).slice(0, CHANGES);
     this.title.hidden = this.list.hidden = events.length === 0;
     const ids = events.map(({ id }) => id).join();
@@ -47,7 +48,7 @@ export class Changes {
           sign(kind),
           el("time", { dateTime: String(event.time) }, clock(event.time)),
           el("a", { href: `#/events/${event.id}` }, visible(title)),
-          el("bdi.text", {}, visible(text)),
+          el("bdi.text", {}, visible(name && text.startsWith(`${name}: `) ? text.slice(name.length + 2) : text)),
         );
       }),
     );

@@ -3,12 +3,12 @@
 // Laws: nothing is asked for while the page is closed or hidden; one question at a time, at most once a second, and
 // for no more than a fifth of the time, so that a list of a thousand does not keep the service busy with telling of it,
 // but each five seconds at least; a refusal is asked again no sooner than it says, and later each time; what came has
-// an age.
+// an age; nothing is asked for where it is known that there is nothing.
 
 import { ask } from "../api.js";
 import { backoff } from "../backoff.js";
 import { duration } from "../format.js";
-import { instant } from "../state.js";
+import { instant, onChange } from "../state.js";
 import { picked } from "../words.js";
 
 const BEAT = 1000; // ms between the starts of two questions
@@ -29,6 +29,7 @@ export class LiveFeed {
   code = ""; // of the last refusal, empty where there was an answer or none at all
   at = 0; // when it came, see `instant`
   trouble = ""; // why there is no newer one
+  isWanted; // whether it is asked for at all
   pace = BEAT; // ms from one question to the next
   #until = 0; // when the next is asked
   #timer = 0;
@@ -39,15 +40,20 @@ export class LiveFeed {
   #words;
   #onAnswer;
   #read;
+  #wanted;
   #seen = () => this.#look();
+  #leave = onChange(() => this.#turn());
 
   // `words` are those for refusals, by their code, that mean something else here than elsewhere. `read(body)` makes the
-  // list, an object with `items`, of what came; null where it is none.
-  constructor(path, words, onAnswer, read = listOf) {
+  // list, an object with `items`, of what came; null where it is none. `wanted()` says, by what is known of the service,
+  // whether there is such a list.
+  constructor(path, words, onAnswer, read = listOf, wanted = () => true) {
     this.#path = path;
     this.#words = { ...WORDS, ...words };
     this.#onAnswer = onAnswer;
     this.#read = read;
+    this.#wanted = wanted;
+    this.isWanted = wanted();
     document.addEventListener("visibilitychange", this.#seen);
     this.#ask();
   }
@@ -56,6 +62,19 @@ export class LiveFeed {
     this.#open = false;
     clearTimeout(this.#timer);
     document.removeEventListener("visibilitychange", this.#seen);
+    this.#leave();
+  }
+
+  // A service that was started again may have such a list no more, or now.
+  #turn() {
+    if (this.isWanted === this.#wanted()) {
+      return;
+    }
+    this.isWanted = !this.isWanted;
+    this.list = null;
+    this.trouble = this.code = "";
+    this.#look();
+    this.#onAnswer();
   }
 
   // Milliseconds since the last answer; null before the first.
@@ -85,19 +104,19 @@ export class LiveFeed {
   // A hidden page is not read. What Retry-After or a back-off put off stays put off.
   #look() {
     clearTimeout(this.#timer);
-    if (document.visibilityState === "visible") {
+    if (this.isWanted && document.visibilityState === "visible") {
       this.#timer = setTimeout(() => this.#ask(), Math.max(this.#until - instant(), 0));
     }
   }
 
   async #ask() {
-    if (this.#asking || !this.#open || document.visibilityState !== "visible") {
+    if (this.#asking || !this.#open || !this.isWanted || document.visibilityState !== "visible") {
       return;
     }
     this.#asking = true;
     const answer = await ask(this.#path, { patience: PATIENCE }).catch(() => null);
     this.#asking = false;
-    if (this.#open) {
+    if (this.#open && this.isWanted) {
       this.#took(answer);
       this.#look();
       this.#onAnswer();

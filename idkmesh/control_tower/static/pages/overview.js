@@ -7,6 +7,7 @@ import { instant, state } from "../state.js";
 import { condition, eventWords, isDependency, STATES } from "../words.js";
 import { dependencyLink } from "./dependency_row.js";
 import { Gauge } from "./history.js";
+import { routerLine } from "./router_words.js";
 import {
   GAUGES,
   limitRows,
@@ -114,11 +115,13 @@ class Verdict {
   #why = el("ul.why");
   #depends = el("p.depends");
   #supervises = el("p.supervises");
+  #routes = el("p.routes");
   #probes = el("dl.probes.told");
   #kind = "";
 
   constructor() {
-    const words = el("div.words", {}, this.#title, this.#words, this.#why, this.#depends, this.#supervises);
+    const beside = [this.#depends, this.#supervises, this.#routes];
+    const words = el("div.words", {}, this.#title, this.#words, this.#why, ...beside);
     this.element = el("section.verdict.card", { "aria-labelledby": "verdict" }, this.#sign, words, this.#probes);
   }
 
@@ -135,6 +138,7 @@ class Verdict {
     this.#showWhy();
     showDepends(this.#depends);
     showSupervises(this.#supervises);
+    showRoutes(this.#routes);
     showRows(this.#probes, this.#rows());
   }
 
@@ -195,6 +199,20 @@ function showSupervises(target) {
   const words = [count(modules ?? 0, "module"), ...how].filter(Boolean).join(", ");
   if (target.textContent !== words) {
     target.replaceChildren(el("a", { href: "#/workloads" }, words));
+  }
+}
+
+// The router beside the tower, which the tower's own readiness says nothing of, with a way to what it observes.
+function showRoutes(target) {
+  const { router = null, operations } = state.status ?? {};
+  target.hidden = !router;
+  if (!router) {
+    return;
+  }
+  const [kind, words] = routerLine(router, operations);
+  if (target.dataset.said !== `${kind} ${words}`) {
+    target.dataset.said = `${kind} ${words}`;
+    target.replaceChildren(sign(kind), el("a", { href: "#/topology" }, words));
   }
 }
 

@@ -2,13 +2,14 @@
 // See list_page.js for its laws.
 
 import { el } from "../dom.js";
+import { state as tower } from "../state.js";
 import { ListPage } from "./list_page.js";
 import { LiveFeed } from "./live_feed.js";
+import { absentWords, noneWords } from "./router_words.js";
 import { releaseDetail } from "./topology_detail.js";
 import { History } from "./topology_history.js";
 import { ReleaseRow } from "./topology_row.js";
 import { legend, TopologyVerdict } from "./topology_verdict.js";
-import { ABSENT, NONE } from "./topology_words.js";
 
 export const topology = { name: "topology", title: "Topology", key: "t", open };
 
@@ -26,7 +27,7 @@ function open(root, rest) {
     name: topology.name,
     title: topology.title,
     noun: ["release", "releases"],
-    feed: (onAnswer) => new LiveFeed("/api/v1/topology", { not_found: ABSENT }, onAnswer, read),
+    feed: (onAnswer) => new LiveFeed("/api/v1/topology", {}, onAnswer, read, isObserved),
     detail: releaseDetail(history),
     choices: {},
     list: el("ol.releases.card"),
@@ -47,6 +48,9 @@ function open(root, rest) {
   return view;
 }
 
+// Whether there is a projection: the status says so (CT-5.9).
+const isObserved = () => tower.status !== null && tower.status.router !== null && tower.status.router?.observes !== false;
+
 // The projection as a list: a release has the name that its events and the commands have (RT-1.1).
 function read(body) {
   if (!Array.isArray(body?.observations)) {
@@ -57,8 +61,12 @@ function read(body) {
 }
 
 function empty(feed, all) {
+  const { router } = tower.status ?? {};
+  if (tower.status && !feed.isWanted) {
+    return absentWords(router);
+  }
   if (!feed.list) {
     return feed.trouble || "Asking the service what its router observes.";
   }
-  return all > 0 ? "No release matches. Change the search, or choose another state." : NONE;
+  return all > 0 ? "No release matches. Change the search, or choose another state." : noneWords(router);
 }

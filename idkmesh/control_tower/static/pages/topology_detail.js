@@ -6,10 +6,11 @@ import { clock, count, duration, number, visible } from "../format.js";
 import { isTarget, stateSign } from "../topology_events.js";
 import { ListDetail } from "./list_detail.js";
 import { Changes, Sign } from "./list_parts.js";
+import { causeWords } from "./router_words.js";
 import { releaseName } from "./topology_row.js";
 import { isTransition } from "./topology_spans.js";
 import { axis, StateStrip } from "./topology_strip.js";
-import { causeWords, detailRows, stateOf } from "./topology_words.js";
+import { detailRows, stateOf, whyWords } from "./topology_words.js";
 
 const SHOWN = 20; // transitions
 
@@ -53,7 +54,7 @@ class Parts {
       this.#rows,
       this.#changes.title,
       this.#changes.list,
-      ...fetchAgain("/api/v1/topology", `topology/${name}`),
+      ...fetchAgain("/api/v1/topology", `topology/${name}`, filterOf(name)),
     ];
   }
 
@@ -64,7 +65,8 @@ class Parts {
     const [, meaning, advice] = stateOf(item.state);
     setText(this.#meaning, meaning);
     setText(this.#advice, advice);
-    const cause = item.state === "unavailable" ? causeWords(evidence.findLast(isFailure)?.event.data.cause) : "";
+    this.#advice.toggleAttribute("data-calm", item.state === "populated"); // nothing is to be done
+    const cause = whyWords(item, evidence);
     setText(this.#cause, `Why: ${cause}.`);
     this.#cause.hidden = cause === "";
     this.#strip.show(item, this.#history, time);
@@ -72,7 +74,7 @@ class Parts {
     axis(now).forEach((text, index) => setText(this.#axis.children[index], text));
     showRows(this.#rows, detailRows(item, now));
     this.#showTransitions(evidence);
-    this.#changes.show(({ type, subject }) => type === "idkmesh.agent.invoked" && subject === item.name);
+    this.#changes.show(({ type, subject }) => type === "idkmesh.agent.invoked" && subject === item.name, item.name);
   }
 
   show() {
@@ -96,7 +98,16 @@ class Parts {
   }
 }
 
-const isFailure = ({ after }) => after === "unavailable";
+// What leaves this release alone of the whole document. The letters of a name need no quoting; what is none has no row
+// of its own to be fetched.
+function filterOf(name) {
+  if (!isTarget(name)) {
+    return "";
+  }
+  const parts = name.split("/");
+  const wanted = ["agentId", "agentCardVersion", "releaseId"].map((key, index) => `.${key} == "${parts[index]}"`);
+  return ` | jq '.observations[] | select(${wanted.join(" and ")})'`;
+}
 
 function line({ at, before, after, event }, next) {
   const { localRevision: revision, cause } = event.data;

@@ -43,7 +43,7 @@ export class ReleaseRow {
   show(item, _list, chosen, time) {
     this.#sign.show(stateSign(item.state));
     setAttribute(this.element, "data-state", stateSign(item.state));
-    const [state, rest] = rowWords(item, time.now);
+    const [state, rest] = rowWords(item, this.#history.of(item.name), time.now);
     setText(this.#state, `${state}:`);
     setText(this.#rest, rest);
     if (chosen) {

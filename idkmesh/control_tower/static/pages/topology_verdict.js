@@ -1,11 +1,12 @@
 // What all releases come to, above the list: how many are in which state, which chooses among them, and how far their
-// transitions are known.
+// transitions are known; how the router's provider is, and where the router listens, also where there are none.
 
 import { el, setAttribute, setText } from "../dom.js";
 import { clockSeconds, count, duration, number, visible } from "../format.js";
 import { state as tower } from "../state.js";
 import { stateSign } from "../topology_events.js";
 import { Sign } from "./list_parts.js";
+import { listenWords, lostTitle, lostWords } from "./router_words.js";
 import { sample, windowOf } from "./topology_strip.js";
 import { spanName, stateOf, STATES, together } from "./topology_words.js";
 
@@ -16,7 +17,9 @@ export class TopologyVerdict {
   chosen = ""; // a state, empty for any
   #sign = new Sign();
   #title = el("p.status", { role: "status" });
+  #boundary = el("p.boundary");
   #provider = el("p.counts");
+  #choice;
   #reach = el("p.beside");
   #all;
   #chips;
@@ -32,6 +35,7 @@ export class TopologyVerdict {
     this.#chips = new Map(ORDER.map((state) => [state, new Chip(stateOf(state)[0], state, () => choose(state))]));
     this.#sign.element.classList.add("lamp");
     const chips = [this.#all, ...this.#chips.values()].map(({ element }) => element);
+    this.#choice = el("div.chips", { role: "group", "aria-label": "Choose by state" }, ...chips);
     this.element = el(
       "section.verdict.card",
       { "aria-label": "What the releases come to", hidden: true },
@@ -40,34 +44,66 @@ export class TopologyVerdict {
         "div.words",
         {},
         this.#title,
+        this.#boundary,
         this.#provider,
-        el("div.chips", { role: "group", "aria-label": "Choose by state" }, ...chips),
+        this.#choice,
         this.#reach,
       ),
     );
   }
 
   update(list, history, time) {
-    this.element.hidden = !list || list.items.length === 0;
+    const router = tower.status?.router ?? null;
+    const lost = lostWords(router);
+    const all = list?.items.length ?? 0;
+    this.element.hidden = all === 0 && !lost && !(router && (list || !router.observes));
     if (this.element.hidden) {
       return;
     }
-    const counts = new Map(ORDER.map((state) => [state, 0]));
-    for (const { state } of list.items) {
-      counts.set(state, (counts.get(state) ?? 0) + 1);
-    }
-    const [title, kind] = verdictOf(list.items.length, counts);
-    this.#sign.show(kind);
+    const counts = countsOf(list?.items ?? []);
+    const [title, kind] = all > 0 ? verdictOf(all, counts) : noneOf(router, lost);
+    this.#sign.show(router?.cause ? "bad" : kind);
     setText(this.#title, title);
-    setText(this.#provider, `The provider is ${visible(list.provider)}. In the order of their first use.`);
-    this.#all.show(list.items.length, this.chosen === "");
+    this.#showBoundary(lost, all);
+    setText(this.#provider, providerWords(router, list, all));
+    this.#choice.hidden = all === 0;
+    this.#all.show(all, this.chosen === "");
     for (const [state, chip] of this.#chips) {
       chip.show(counts.get(state), this.chosen === state);
     }
-    const reach = reachWords(history, time);
+    const reach = all > 0 ? reachWords(history, time) : "";
     setText(this.#reach, reach);
     this.#reach.hidden = reach === "";
   }
+
+  // The title says it where there is no release of which it would tell.
+  #showBoundary(lost, all) {
+    this.#boundary.hidden = !lost;
+    const [, advice] = lost ?? ["", ""];
+    setText(this.#boundary, lost && all > 0 ? `${lostTitle(lost)}. ${advice}` : advice);
+  }
+}
+
+function countsOf(items) {
+  const counts = new Map(ORDER.map((state) => [state, 0]));
+  for (const { state } of items) {
+    counts.set(state, (counts.get(state) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function providerWords(router, list, all) {
+  const name = visible(String(list?.provider ?? router?.provider));
+  const order = all > 0 ? "Releases stand in the order of their first use." : "";
+  return [`The provider is ${name}.`, order, listenWords(router)].filter(Boolean).join(" ");
+}
+
+// What it says above no release: [title, sign].
+function noneOf(router, lost) {
+  if (lost) {
+    return [lostTitle(lost), router.cause ? "bad" : "idle"];
+  }
+  return [router?.observes === false ? "The router asks its provider at each use" : "No release is observed yet", "idle"];
 }
 
 // A state with its number, which chooses it.

@@ -1,7 +1,8 @@
 // What a person reads of a release: how it is, what that means, what to do. Pure.
 
-import { count, dateTime, duration, number, shortened, visible, zone } from "../format.js";
+import { count, dateTime, duration, number, visible, zone } from "../format.js";
 import { picked } from "../words.js";
+import { causeWords } from "./router_words.js";
 import { isTransition } from "./topology_spans.js";
 
 // State: [word, meaning, what to do].
@@ -25,7 +26,7 @@ export const STATES = {
   unavailable: [
     "Unavailable",
     "The watch of it has failed, and what was known is dropped: invocations are refused until it is heard of again.",
-    "Look at the provider, and at the router's log. It is tried again by itself, each 5 s at least.",
+    "Look at the provider, and at the router's log. It is tried again by itself, every 5 s or sooner.",
   ],
   initializing: [
     "Initializing",
@@ -38,20 +39,6 @@ const UNKNOWN = ["", "This page does not know the state. It may be of another ve
 
 export const stateOf = (state) => picked(STATES, state, [visible(String(state)), UNKNOWN[1], UNKNOWN[2]]);
 
-// Words for a cause of a failure (RT-5.4).
-const CAUSES = {
-  unreachable: "the provider could not be reached",
-  silent: "the provider said nothing in time",
-  refused: "the provider took no credential of the router's",
-  unreadable: "the source could not be read",
-  malformed: "what the source says has not its form",
-  lost: "the watch ended, and what was missed cannot be had",
-  closed: "the provider was closed",
-  fault: "the provider failed by an error of its own",
-};
-
-export const causeWords = (cause) => (cause ? picked(CAUSES, cause, visible(shortened(String(cause), 60))) : "");
-
 // Seconds since `observedAt`; null where that is no time. A wall clock that was set back makes it nothing, never less.
 export function ageOf({ observedAt }, now) {
   const age = (now - new Date(observedAt).getTime()) / 1000;
@@ -60,12 +47,17 @@ export function ageOf({ observedAt }, now) {
 
 export const together = (words) => words.replaceAll(" ", "\u00a0"); // on one line
 
-// [state and for how long, revision]: "Populated" and "revision 3, unchanged for 2 min".
-export function rowWords(item, now) {
+// Why a release is unavailable, in words, as far as its events tell; empty of any other. `evidence` is oldest first.
+export const whyWords = ({ state }, evidence) =>
+  state === "unavailable" ? causeWords(evidence.findLast(({ after }) => after === state)?.event.data.cause) : "";
+
+// [state, the rest]: "Populated" and "revision 3, unchanged for 2 min", and of what is unavailable why, if it is known.
+export function rowWords(item, evidence, now) {
   const age = ageOf(item, now);
   const how = item.state === "unavailable" ? "so" : "unchanged";
   const lasting = age === null ? "" : `, ${how} for ${together(duration(age))}`;
-  return [stateOf(item.state)[0], `revision ${number(item.localRevision)}${lasting}`];
+  const why = whyWords(item, evidence);
+  return [stateOf(item.state)[0], `revision ${number(item.localRevision)}${lasting}${why && `; ${why}`}`];
 }
 
 // "minute", "5 min", "hour": what the strips show the last of.
@@ -98,13 +90,3 @@ export function detailRows(item, now) {
     ["Release", visible(item.releaseId)],
   ].filter(([, value]) => value !== "");
 }
-
-const HOW = "in the tower's command line: idkmesh control-tower --router FILE. examples/router.yaml is such a file.";
-
-export const ABSENT =
-  "Nothing is observed here: this tower runs no router, or its router asks its provider at each use (observe: " +
-  `false, direct). Name a router's configuration with another provider ${HOW}`;
-
-export const NONE =
-  "No release is observed yet. The first invocation of a release, POST /agent/v1/invocations of the router, opens " +
-  "its observation; an hour without one closes it.";
