@@ -320,7 +320,7 @@ def test_the_serial_profile_is_not_watched(start: Any) -> None:
 
 def test_a_slot_that_is_held_is_told(start: Any) -> None:
     """HL-2.3, HL-5.4, HL-5.5: a warning in readiness, one event a holder, a figure; liveness holds."""
-    with start(matrix=matrix(budget_ms=200)) as tower:
+    with start(matrix=matrix(budget_ms=2000)) as tower:  # which a question of this test's own does not take
         held = tower.server.limiter.admit("a handler that waits")
         until(lambda: readiness(tower)[3] == ["worker_slot"])
         assert readiness(tower) == (200, "ready", [], ["worker_slot"])
@@ -331,7 +331,7 @@ def test_a_slot_that_is_held_is_told(start: Any) -> None:
         until(lambda: events(tower, "slot.held"))
         (event,) = events(tower, "slot.held")
         assert event["data"]["slots"] == 1
-        assert event["data"]["seconds"] > 0.2
+        assert event["data"]["seconds"] > 2
 
 
 def test_a_drain_stands_before_every_verdict(start: Any) -> None:

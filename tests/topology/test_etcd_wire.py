@@ -332,7 +332,8 @@ def test_what_was_left_of_the_trust_is_no_silence(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(boundary, "TRUST_SECONDS", WAIT)
     monkeypatch.setattr(etcd_follower, "REQUEST_SECONDS", wanted)
     watches, ring = Watches(), Ring()
-    follower = Follower(Members([member_of("http://h:1", "f")]), "/p", watches, ring, lambda *_: None)
+    known = boundary.Boundary(WORDS, lambda *_: None, nobody)
+    follower = Follower(Members([member_of("http://h:1", "f")]), "/p", watches, ring, known)
     try:
         now = time.monotonic()
         follower.boundary.ended(now)
