@@ -298,6 +298,24 @@ def test_a_router_that_observes_nothing_is_told_by_its_reason(
         page.close()
 
 
+def test_a_tower_that_has_no_router_any_more(watched: Watched, world: World) -> None:
+    """RT-12.2: what another start of the tower has not is shown no more, and what it has again is asked for again."""
+    assert world.invoke() == 200
+    page = watched.ready(world.tower, "topology")
+    judged(page, "The one release is populated")
+
+    def without(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"router": None})
+
+    page.route("**/api/v1/status", without)
+    expect(page.locator("#empty")).to_contain_text("This tower runs no router")
+    expect(page.locator(".release")).to_have_count(0)
+    expect(page.locator("main .verdict")).to_be_hidden()
+    page.unroute_all(behavior="wait")
+    judged(page, "The one release is populated")
+
+
 def test_a_provider_that_cannot_be_used_is_told_without_a_release(watched: Watched, tmp_path: Path) -> None:
     """RT-12.2, CT-8.3, RT-10.2: on Overview, on Topology and by events: that, why, what to do, and its end."""
     with observing(tmp_path) as world:
@@ -314,7 +332,7 @@ def test_a_provider_that_cannot_be_used_is_told_without_a_release(watched: Watch
         judged(page, "The provider file cannot be used: unreadable")
         expect(page.locator(".verdict .boundary")).to_contain_text("The source could not be read. See that it is there")
         expect(page.locator(".verdict .counts")).to_have_text(
-            f"The provider is file. The router listens on {listens}: invocations go there, not to this tower's address."
+            f"The provider is file. Invocations go to {listens}, the router's own address."
         )
         expect(page.get_by_role("group", name="Choose by state")).to_be_hidden()
         expect(page.locator("#empty")).to_contain_text(f"POST {listens}/agent/v1/invocations")

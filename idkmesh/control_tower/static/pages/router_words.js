@@ -55,7 +55,7 @@ export const placeOf = (router) => (router?.listen ? visible(String(router.liste
 
 export function listenWords(router) {
   const place = placeOf(router);
-  return place ? `The router listens on ${place}: invocations go there, not to this tower's address.` : "";
+  return place ? `Invocations go to ${place}, the router's own address.` : "";
 }
 
 // Whether the router is ready, in a line: [sign, words]. It stops with the tower, and shares its event store (RT-9.3).
