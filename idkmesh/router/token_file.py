@@ -14,7 +14,7 @@ TOKEN_FORM: Final = re.compile(r"[A-Za-z0-9\-._~]{32,4096}")  # the unreserved c
 MAX_BYTES: Final = 4096 + 2
 """A token, and a line end after it."""
 
-MAX_PASSWORD_BYTES: Final = 1024 + 2
+MAX_PASSWORD_BYTES: Final = 1024
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Without waiting: a FIFO would hold the start until somebody writes."""
@@ -45,11 +45,11 @@ def read_token(path: Path | str) -> str:
 def read_password(path: Path | str) -> str:
     """Return the password in a file, without a line end after it. Raises :class:`TokenFileError`."""
     try:
-        text = _without_line_end(_read(path, MAX_PASSWORD_BYTES).decode("utf-8"))
+        text = _without_line_end(_read(path, MAX_PASSWORD_BYTES + len("\r\n")).decode("utf-8"))
     except UnicodeDecodeError:  # its words show a byte of the password
         raise TokenFileError("holds no UTF-8", "write the password into it as UTF-8") from None
-    if not text.isprintable() or not text:
-        raise TokenFileError("holds no password", "write the password into it, as one line")
+    if not text.isprintable() or not 0 < len(text.encode()) <= MAX_PASSWORD_BYTES:
+        raise TokenFileError("holds no password", f"write one line of up to {MAX_PASSWORD_BYTES:,} bytes into it")
     return text
 
 

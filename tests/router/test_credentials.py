@@ -115,7 +115,7 @@ def test_a_password_file(tmp_path: Path) -> None:
     """RT-8.1, RT-9.2: one line of UTF-8; what is refused shows nothing of it, not even a byte."""
     for content in ("p", "pässwort mit Raum", "x" * 1024):
         assert read_password(written(tmp_path / "p", f"{content}\n".encode())) == content
-    for raw in (b"", b"\n", b"hunt\ner2", b"hunter2\xff", b"hunt\0er2", b"hunter2" * 200):
+    for raw in (b"", b"\n", b"hunt\ner2", b"hunter2\xff", b"hunt\0er2", b"hunter2" * 200, b"h" * 1025):
         with pytest.raises(TokenFileError) as told:
             read_password(written(tmp_path / "p", raw))
         assert not any(word in str(told.value) for word in ("hunt", "er2", "xff", "position"))

@@ -556,7 +556,6 @@ def test_a_paused_server(nacos: Nacos) -> None:
         assert eventually(lambda: chosen(selector) == B.url)
     *losses, back = there.lines
     assert {level for _, level in losses} == {logging.ERROR}
-    assert len(set(losses)) == len(losses), "each cause is told once, whatever one attempt and the next one meet"
     assert back[1] == logging.INFO
 
 

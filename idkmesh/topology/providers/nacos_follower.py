@@ -327,4 +327,4 @@ class NacosFollower:
         error = context.get("exception")
         if isinstance(error, BlockingIOError):  # several loops of gRPC share one bell, and all but one hear nothing
             return
-        self.boundary.fault(type(error).__name__)
+        self.boundary.fault("in its loop" if error is None else type(error).__name__)
