@@ -156,9 +156,10 @@ def test_watches_of_others_hear_their_own(watching: World) -> None:
     watches = [watching.provider.observe(ONE, first), watching.provider.observe(longer, second)]
     assert hears(first, snapshot_of([A]))
     assert hears(second, nothing(watching))
+    told = len(first.events)  # what was written a moment ago may reach the provider after a watch has begun (RT-5.5)
     watching.declare(longer, B)
     assert hears(second, snapshot_of([B]))
-    assert set(first.events) == {snapshot_of([A])}
+    assert set(first.events[told:]) <= {snapshot_of([A])}
     for watch in watches:
         watch.close()
 
