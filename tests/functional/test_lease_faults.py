@@ -10,6 +10,7 @@ import contextlib
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -55,6 +56,26 @@ class Contender:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
         self.stopped = True
+
+    def stop_between_transactions(self) -> None:
+        """Stop it where it holds no lock of SQLite's: with one nobody could act until it goes on (AR section 9)."""
+        self.stop()
+        while self._holds_the_file():
+            self.go_on()
+            time.sleep(0.02)
+            self.stop()
+
+    def _holds_the_file(self) -> bool:
+        kind, _, path = self._arguments[0].partition(":")
+        if kind != "sqlite":
+            return False
+        with contextlib.closing(sqlite3.connect(path, timeout=10, isolation_level=None)) as store:
+            try:
+                store.execute("BEGIN IMMEDIATE")
+                store.execute("ROLLBACK")
+            except sqlite3.OperationalError:  # for ten seconds: the other's transactions are over sooner
+                return True
+        return False
 
     def go_on(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -126,7 +147,7 @@ def test_the_holder_is_stopped_past_its_lease(arena: Arena) -> None:
         arena.wait(1)
         name = arena.actions()[-1][2]
         holder, other = sorted(arena.both, key=lambda each: each._arguments[1] != name)
-        holder.stop()
+        holder.stop_between_transactions()
         arena.wait(1, by=other._arguments[1])
         holder.go_on()
         arena.wait(2)
