@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import threading
 import time
 from typing import TYPE_CHECKING
 
+from idkmesh.clock import SystemClock
+from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import Usability
 from idkmesh.topology.selector import WatchSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from idkmesh.clock import Clock
     from idkmesh.health.changes import Change
     from idkmesh.topology.model import ProviderEvent
-    from idkmesh.topology.provider import Sink
+    from idkmesh.topology.provider import Provider, Sink
 
 UTC = dt.datetime(2026, 1, 2, 3, 4, 5, 678_901, dt.UTC)
 START = 1000.0
@@ -157,3 +160,19 @@ class Heard:
 
     def last(self) -> ProviderEvent | None:
         return self.events[-1] if self.events else None
+
+
+@contextlib.contextmanager
+def selecting(provider: Provider) -> Iterator[WatchSelector]:
+    """Have a selector over a real provider."""
+    selector = WatchSelector(provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
+    with selector:
+        yield selector
+
+
+def chosen(selector: WatchSelector, target: Target) -> str:
+    """Return the endpoint that is selected, or the state in which none is."""
+    try:
+        return selector.select(target).endpoint.url
+    except AgentUnavailableError as error:
+        return error.state.value

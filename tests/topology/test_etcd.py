@@ -17,10 +17,8 @@ import certifi
 import pytest
 import requests.adapters
 
-from idkmesh.clock import SystemClock
 from idkmesh.etcd_gateway import Call, EtcdError, Members, b64
 from idkmesh.etcd_gateway import endpoint_of as member_of
-from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import boundary, packages
@@ -31,11 +29,10 @@ from idkmesh.topology.providers.etcd_stream import open_stream
 from idkmesh.topology.providers.etcd_wire import PROGRESS, WatchMessage
 from idkmesh.topology.providers.forms import DEFAULT_PREFIX
 from idkmesh.topology.providers.packages import MissingPackageError
-from idkmesh.topology.selector import WatchSelector
 from tests.health.certificates import authority_pem, certificate
 from tests.topology.etcd_hands import EtcdHands
 from tests.topology.relay import relay
-from tests.topology.support import WAIT, Heard, eventually
+from tests.topology.support import WAIT, Heard, chosen, eventually, selecting
 from tests.workloads.etcd_support import WHY_NOT, Etcd, answering, free_ports, serving
 
 if TYPE_CHECKING:
@@ -347,18 +344,18 @@ def test_a_paused_etcd(one_etcd: Etcd, hands: EtcdHands) -> None:
     """RT-7.3, RT-13.3: unavailable within 5 s, nothing is selected from memory, and it is right again after it."""
     hands.declare(ONE, A)
     with site(hands.url) as there, selecting(there.provider) as selector:
-        assert eventually(lambda: chosen(selector) == A.url)
+        assert eventually(lambda: chosen(selector, ONE) == A.url)
         one_etcd.signal(signal.SIGSTOP)
         began = time.monotonic()
         try:
-            assert eventually(lambda: chosen(selector) == "unavailable")
+            assert eventually(lambda: chosen(selector, ONE) == "unavailable")
             assert time.monotonic() - began < LOSS_SECONDS + SLACK
             assert there.provider.usable().cause is Cause.SILENT
-            assert not eventually(lambda: chosen(selector) != "unavailable", 2.0)
+            assert not eventually(lambda: chosen(selector, ONE) != "unavailable", 2.0)
         finally:
             one_etcd.signal(signal.SIGCONT)
         hands.declare(ONE, B)
-        assert eventually(lambda: chosen(selector) == B.url)
+        assert eventually(lambda: chosen(selector, ONE) == B.url)
         *losses, back = there.lines
         assert {level for _, level in losses} == {logging.ERROR}
         assert back[1] == logging.INFO
@@ -425,14 +422,14 @@ def test_the_network_is_cut(tmp_path: Path, namespace: tuple[str, str, str]) -> 
     try:
         hands.declare(ONE, A)
         with site(member.url) as there, selecting(there.provider) as selector:
-            assert eventually(lambda: chosen(selector) == A.url)
+            assert eventually(lambda: chosen(selector, ONE) == A.url)
             ip("-n", name, "link", "set", link, "down")
             began = time.monotonic()
-            assert eventually(lambda: chosen(selector) == "unavailable")
+            assert eventually(lambda: chosen(selector, ONE) == "unavailable")
             assert time.monotonic() - began < LOSS_SECONDS + SLACK
             ip("-n", name, "link", "set", link, "up")
             hands.declare(ONE, B)
-            assert eventually(lambda: chosen(selector) == B.url)
+            assert eventually(lambda: chosen(selector, ONE) == B.url)
     finally:
         member.kill()
 
@@ -593,20 +590,3 @@ def test_an_end_while_nobody_answers(one_etcd: Etcd, hands: EtcdHands) -> None:
         assert eventually(lambda: set(threading.enumerate()) <= before, LOSS_SECONDS)
     finally:
         one_etcd.signal(signal.SIGCONT)
-
-
-# --- with a selector -------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def selecting(provider: EtcdProvider) -> Iterator[WatchSelector]:
-    selector = WatchSelector(provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
-    with selector:
-        yield selector
-
-
-def chosen(selector: WatchSelector) -> str:
-    try:
-        return selector.select(ONE).endpoint.url
-    except AgentUnavailableError as error:
-        return error.state.value

@@ -20,18 +20,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import idkmesh
-from idkmesh.clock import SystemClock
 from idkmesh.health.changes import Change
-from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import boundary, packages
 from idkmesh.topology.providers.nacos import NacosProvider, server_of
 from idkmesh.topology.providers.nacos_service import service_name, snapshot_of_service, target_of_service
 from idkmesh.topology.providers.packages import MissingPackageError
-from idkmesh.topology.selector import WatchSelector
 from tests.topology.nacos_hands import WHY_NOT, Nacos, host
-from tests.topology.support import WAIT, Heard, eventually
+from tests.topology.support import WAIT, Heard, chosen, eventually, selecting
 from tests.workloads.etcd_support import answering, serving
 
 if TYPE_CHECKING:
@@ -326,10 +323,10 @@ def test_a_service_that_can_be_read_again(nacos: Nacos) -> None:
     """RT-3.5, RT-2.6: the good push that comes between two attempts counts: it is right again within 5 s of it."""
     nacos.put(NAME, {"ip": "secret"})
     with site(nacos.address) as there, selecting(there.provider) as selector:
-        assert eventually(lambda: chosen(selector) == "unavailable")
+        assert eventually(lambda: chosen(selector, ONE) == "unavailable")
         nacos.put(NAME, AT_A)
         began = time.monotonic()
-        assert eventually(lambda: chosen(selector) == A.url)
+        assert eventually(lambda: chosen(selector, ONE) == A.url)
         assert time.monotonic() - began < 5.0 + SLACK
 
 
@@ -540,37 +537,23 @@ def test_a_paused_server(nacos: Nacos) -> None:
     """RT-8.5: it is unavailable within 5 s, nothing is selected from memory, and it is right again after it."""
     nacos.put(NAME, AT_A)
     with site(nacos.address) as there, selecting(there.provider) as selector:
-        assert eventually(lambda: chosen(selector) == A.url)
+        assert eventually(lambda: chosen(selector, ONE) == A.url)
         nacos.signal(signal.SIGSTOP)
         began = time.monotonic()
         try:
-            assert eventually(lambda: chosen(selector) == "unavailable")
+            assert eventually(lambda: chosen(selector, ONE) == "unavailable")
             assert time.monotonic() - began < LOSS_SECONDS + SLACK
             assert not there.provider.usable().usable
-            assert not eventually(lambda: chosen(selector) != "unavailable", 2.0)
+            assert not eventually(lambda: chosen(selector, ONE) != "unavailable", 2.0)
             with pytest.raises(ProviderFailureError):
                 there.provider.snapshot(ONE, 0.2)
         finally:
             nacos.signal(signal.SIGCONT)
         nacos.put(NAME, AT_B)
-        assert eventually(lambda: chosen(selector) == B.url)
+        assert eventually(lambda: chosen(selector, ONE) == B.url)
     *losses, back = there.lines
     assert {level for _, level in losses} == {logging.ERROR}
     assert back[1] == logging.INFO
-
-
-@contextlib.contextmanager
-def selecting(provider: NacosProvider) -> Iterator[WatchSelector]:
-    selector = WatchSelector(provider, clock=SystemClock(), changed=lambda _: None, line=lambda *_: None)
-    with selector:
-        yield selector
-
-
-def chosen(selector: WatchSelector) -> str:
-    try:
-        return selector.select(ONE).endpoint.url
-    except AgentUnavailableError as error:
-        return error.state.value
 
 
 def test_several_servers(nacos: Nacos) -> None:
