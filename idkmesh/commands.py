@@ -7,18 +7,14 @@ import functools
 import importlib
 import json
 import os
-import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from idkmesh import console
+from idkmesh import console, settings
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
-from idkmesh.events.retention import RETENTION_SETTINGS, Retention
-from idkmesh.health.model import MATRIX_VARIABLE
-from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
-from idkmesh.workloads.model import PROCESS_VARIABLES
-from idkmesh.workloads.probe_user import VARIABLE as PROBE_UID_VARIABLE
+from idkmesh.in_force import InForce, in_force, slips
+from idkmesh.service_runtime import ServiceLimits, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -31,79 +27,92 @@ if TYPE_CHECKING:
     from idkmesh.workloads.model import Declaration
     from idkmesh.workloads.service import Supervised
 
-TOKEN_VARIABLE: Final = "IDKMESH_CONTROL_TOWER_TOKEN"  # noqa: S105  the name of the variable, no token
-STORE_VARIABLE: Final = "IDKMESH_STORE"
-PROBE_LISTEN_VARIABLE: Final = "IDKMESH_PROBE_LISTEN"
-MODULES_VARIABLE: Final = "IDKMESH_MODULES"
-
-_ADDRESS: Final = re.compile(r"(\[[0-9A-Za-z:.%]{2,}\]|[^:\[\]\s]+):([0-9]{1,5})")
-_MAX_PORT: Final = 65_535
+Flags: TypeAlias = "Mapping[str, Any]"
+"""What the command line says of a command's settings, by their names; None where it says nothing."""
 
 
-class HealthFlags(NamedTuple):
-    """What the command line says of health, None where it says nothing."""
+def settings_of(command: str, flags: Flags) -> InForce:
+    """Return what flags and variables ask for, and warn of variables that change nothing (HS-2.1, CT-9.11).
 
-    matrix: str | None
-    probe_listen: str | None
-
-
-class HealthSettings(NamedTuple):
-    """The file of the probe matrix, and the address of the probe listener; None where there is none."""
-
-    matrix_file: Path | None
-    probe_address: tuple[str, int] | None
+    Raises :class:`CommandError` (exit code 2).
+    """
+    warn_of_slips(command)
+    return chosen(command, flags)
 
 
-def control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
-    address: tuple[str, int],
-    limit_flags: Mapping[str, str | None],
-    event_flags: Mapping[str, str | None],
-    health_flags: HealthFlags,
-    *,
-    modules: str | None,
-    router: str | None,
-    port_file: str | None,
-    token_file: str | None,
-    client_file: str | None,
-    open_page: bool,
-) -> int:
+def chosen(command: str, flags: Flags) -> InForce:
+    """Return what flags and variables ask for. Raises :class:`CommandError` (exit code 2)."""
+    try:
+        return in_force(command, flags, os.environ)
+    except SettingError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
+
+
+def warn_of_slips(command: str | None = None) -> None:
+    """Warn of each variable of our name that changes nothing, in a line (HS-2.1)."""
+    for line in slips(os.environ, command):
+        console.complain(f"idkmesh: {line}")
+
+
+def _whole(given: InForce) -> InForce:
+    """Return the same where nothing is missing that the command cannot do without, else raise (exit code 2)."""
+    told = given.missing()
+    if told is not None:
+        raise CommandError(told, EXIT_USAGE)
+    return given
+
+
+def control_tower(flags: Flags, *, open_page: bool) -> int:
     """Serve the control tower until a signal ends it, and return the exit code (CT-9)."""
     from idkmesh.httpd.signals import ShutdownSignals
 
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(ShutdownSignals())  # before anything slow: an early one must not be lost (CT-9.4)
-        limits = limits_in_force(limit_flags)
-        watch = health_settings(health_flags, os.environ)
-        reads_files = watch.matrix_file is not None or modules_file(modules, os.environ) is not None
+        given = settings_of(settings.TOWER, flags)
+        matrix_file = path_of(given["matrix"])
+        reads_files = matrix_file is not None or given["modules"] is not None
         reloads = stack.enter_context(_reload_signal()) if reads_files else None
-        store, retention = event_settings(event_flags, os.environ)
-        matrix = None if watch.matrix_file is None else matrix_of(watch.matrix_file)
-        supervised = supervised_of(modules, os.environ)
-        routed = _routed(router)
-        from idkmesh.control_tower_ui import ControlTowerServer, serve_control_tower
-        from idkmesh.events.errors import StoreError
-        from idkmesh.serving import bound
-        from idkmesh.workloads.parts import SupervisionError
+        matrix = None if matrix_file is None else matrix_of(matrix_file)
+        supervised = supervised_of(given)
+        routed = None if given["router"] is None else _router_command().configuration_of(given["router"])
+        from idkmesh.control_tower_ui import serve_control_tower
 
-        token = _token(token_file)
+        token = _token(given)
         if signals.requested:
             return 0
-        options: dict[str, Any] = {"store": store, "retention": retention, "matrix": matrix, "limits": limits}
-        make = functools.partial(ControlTowerServer, address, token, supervised=supervised, router=routed, **options)
-        try:
-            server = bound(make, address)
-        except (StoreError, SupervisionError) as error:
-            raise CommandError(str(error)) from None
+        server = _tower(given, token, matrix, supervised, routed)
         if reloads is not None:
-            reloads.attach(functools.partial(_reload, server, watch.matrix_file, supervised))
+            reloads.attach(functools.partial(_reload, server, matrix_file, supervised))
         return serve_control_tower(
             server,
             signals,
-            port_file=port_file,
-            client_file=client_file,
+            port_file=given["port_file"],
+            client_file=given["client_file"],
             open_page=open_page,
-            probe_address=watch.probe_address,
+            probe_address=given["probe_listen"],
         )
+
+
+def _tower(
+    given: InForce,
+    token: str,
+    matrix: ProbeMatrix | None,
+    supervised: Supervised | None,
+    routed: RouterConfiguration | None,
+) -> ControlTowerServer:
+    """Make the server of a control tower. Raises :class:`CommandError` where something that it needs cannot be had."""
+    from idkmesh.control_tower_ui import ControlTowerServer
+    from idkmesh.events.errors import StoreError
+    from idkmesh.serving import bound
+    from idkmesh.workloads.parts import SupervisionError
+
+    address = (given["host"], given["port"])
+    options: dict[str, Any] = {"matrix": matrix, "supervised": supervised, "router": routed}
+    options |= {"store": store_of(given), "retention": given.retention, "limits": given.limits}
+    try:
+        return bound(functools.partial(ControlTowerServer, address, token, **options), address)
+    except (StoreError, SupervisionError) as error:
+        raise CommandError(str(error)) from None
 
 
 def _reload(server: ControlTowerServer, matrix: Path | None, supervised: Supervised | None) -> None:
@@ -112,13 +121,6 @@ def _reload(server: ControlTowerServer, matrix: Path | None, supervised: Supervi
         server.health.reload_from(matrix)
     if supervised is not None and server.workloads is not None:
         server.workloads.reload_from(supervised.file)
-
-
-def _routed(flag: str | None) -> RouterConfiguration | None:
-    if flag is None:
-        return None
-    configuration: RouterConfiguration = _router_command().configuration_of(_named(flag, "--router"))
-    return configuration
 
 
 def _router_command() -> Any:  # noqa: ANN401  a module
@@ -131,107 +133,86 @@ def _router_command() -> Any:  # noqa: ANN401  a module
         raise CommandError("a router needs the package httpcore: pip install 'idkmesh[router]'") from None
 
 
-def _named(value: str, flag: str) -> str:
-    if not value:
-        raise CommandError(f"{flag}: an empty value is refused", EXIT_USAGE)
-    return value
-
-
-def route(
-    config: str,
-    limit_flags: Mapping[str, str | None],
-    event_flags: Mapping[str, str | None],
-    probe_listen: str | None,
-    *,
-    check: bool,
-) -> int:
+def route(flags: Flags, *, check: bool) -> int:
     """Route invocations until a signal ends it, or only judge the configuration; return the exit code (RT-9)."""
     from idkmesh.httpd.signals import ShutdownSignals
 
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(ShutdownSignals())
-        limits = limits_in_force(limit_flags)
-        store, retention = event_settings(event_flags, os.environ)
-        address = health_settings(HealthFlags(None, probe_listen), os.environ).probe_address
+        given = _whole(settings_of(settings.ROUTER, flags))
         router = _router_command()
-        file = _named(config, "--config")
         if check:
-            return int(router.check(file))
-        configuration = router.configuration_of(file)
-        settings = router.Settings(store, retention, limits, address)
-        return 0 if signals.requested else int(router.route(configuration, settings, signals))
+            return int(router.check(given["router"]))
+        configuration = router.configuration_of(given["router"])
+        part = router.Settings(store_of(given), given.retention, given.limits, given["probe_listen"])
+        return 0 if signals.requested else int(router.route(configuration, part, signals))
 
 
-def supervise(modules: str | None, event_flags: Mapping[str, str | None], probe_listen: str | None) -> int:
+def supervise(flags: Flags) -> int:
     """Supervise modules until a signal ends it, and return the exit code (AR-7.1)."""
     from idkmesh.httpd.signals import ShutdownSignals
 
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(ShutdownSignals())
         reloads = stack.enter_context(_reload_signal())
-        supervised = _named_modules(modules)
-        store, retention = event_settings(event_flags, os.environ)
-        address = health_settings(HealthFlags(None, probe_listen), os.environ).probe_address
+        given = _whole(settings_of(settings.SUPERVISE, flags))
+        supervised = _supervised(given)
         from idkmesh.supervise_command import Settings
         from idkmesh.supervise_command import supervise as run
 
-        return 0 if signals.requested else run(supervised, Settings(store, retention, address), signals, reloads)
+        part = Settings(store_of(given), given.retention, given["probe_listen"])
+        return 0 if signals.requested else run(supervised, part, signals, reloads)
 
 
-def look_once(modules: str | None, *, as_json: bool) -> int:
+def look_once(flags: Flags, *, as_json: bool) -> int:
     """Look once at the instances of modules without acting, and return the exit code (AR-7.1)."""
-    supervised = _named_modules(modules)
+    supervised = _supervised(_whole(settings_of(settings.SUPERVISE, flags)))
     from idkmesh.supervise_command import look
 
     return look(supervised, as_json=as_json)
 
 
-def _named_modules(flag: str | None) -> Supervised:
-    limits_in_force({})
-    supervised = supervised_of(flag, os.environ)
-    if supervised is None:
-        raise CommandError(f"supervise needs --modules FILE, or {MODULES_VARIABLE}", EXIT_USAGE)
-    return supervised
-
-
-def serve(
-    target: str,
-    address: tuple[str, int],
-    limit_flags: Mapping[str, str | None],
-    health_flags: HealthFlags,
-    *,
-    tls_files: tuple[str | None, str | None],
-) -> int:
-    """Serve a folder, a WSGI callable or a handler class until a signal ends it, and return the exit code.
-
-    ``tls_files`` are the certificate chain and its key.
-    """
+def serve(target: str, flags: Flags) -> int:
+    """Serve a folder, a WSGI callable or a handler class until a signal ends it, and return the exit code."""
     from idkmesh.httpd.signals import ShutdownSignals
 
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(ShutdownSignals())
-        limits = limits_in_force(limit_flags)
-        watch = health_settings(health_flags, os.environ)
-        if watch.matrix_file is not None and watch.probe_address is None:
-            raise CommandError(
-                "serve --matrix needs --probe-listen ADDR:PORT: no path of the program is answered for it", EXIT_USAGE
-            )
-        reloads = None if watch.matrix_file is None else stack.enter_context(_reload_signal())
+        given = settings_of(settings.SERVE, flags)
+        matrix_file = path_of(given["matrix"])
+        reloads = None if matrix_file is None else stack.enter_context(_reload_signal())
         from idkmesh.serving import serve_target, tls_context
 
-        ssl_context = tls_context(*tls_files)
+        ssl_context = tls_context(given["tls_cert"], given["tls_key"])
         health = None
-        if watch.probe_address is not None:
-            health = stack.enter_context(_health_of(watch.matrix_file, reloads))
+        if given["probe_listen"] is not None:
+            health = stack.enter_context(_health_of(matrix_file, reloads))
         return serve_target(
             target,
-            address,
-            limits,
+            (given["host"], given["port"]),
+            given.limits,
             signals=signals,
             ssl_context=ssl_context,
-            probe_address=watch.probe_address,
+            probe_address=given["probe_listen"],
             health=health,
         )
+
+
+def readiness_adapter(flags: Flags, argv: Sequence[str], *, check: bool) -> int:
+    """Answer for a node until a signal ends it, or look once; return the exit code (RA-9)."""
+    from idkmesh import readiness_adapter_command as adapter
+
+    # Its log makes nobody wait, so it tells of slips itself (RA-9.1).
+    warnings = tuple(f"idkmesh: {line}" for line in slips(os.environ, settings.ADAPTER))
+    given = _whole(chosen(settings.ADAPTER, flags))
+    request = adapter.Request(
+        node_id=given["node_id"],
+        client_file=given["client_file"],
+        listen=given["listen"],
+        argv=tuple(argv),
+        warnings=warnings,
+    )
+    return adapter.check(request) if check else adapter.serve(request)
 
 
 def _reload_signal() -> ReloadSignal:
@@ -264,7 +245,11 @@ def inspect_request_file(file: str) -> int:
     from idkmesh.httpd.inspection import inspect_request
     from idkmesh.httpd.request import HeadLimits
 
-    limits = limits_in_force({})
+    warn_of_slips()
+    try:
+        limits = ServiceLimits.from_environ(os.environ, {})
+    except SettingError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
     if file == "-" and sys.stdin is None:
         raise CommandError("cannot read standard input: it is closed", EXIT_USAGE)
     try:
@@ -291,7 +276,7 @@ def list_events(
     from idkmesh.events_command import Query, follow_events, print_events
 
     wanted = {name: value for name, value in filters.items() if value is not None}
-    query = Query(store=store_path(store, os.environ), wanted=wanted, after=after, as_json=as_json)
+    query = Query(store=store_path(store), wanted=wanted, after=after, as_json=as_json)
     return follow_events(query) if limit is None else print_events(query, limit)
 
 
@@ -303,53 +288,31 @@ def rehearse(flags: Mapping[str, Any]) -> int:
     return run(Request(**flags))
 
 
-def store_path(flag: str | None, environ: Mapping[str, str]) -> Path:
+def store_path(flag: str | None) -> Path:
     """Return the place of the event store: the flag's, else the variable's, else the user's own (EV-2.13)."""
-    named = flag if flag is not None else environ.get(STORE_VARIABLE, "")
-    if named:
-        return Path(named)
-    if flag is not None:
-        raise CommandError("--store: an empty name is refused, it must be that of a file", EXIT_USAGE)
+    row = settings.row_of(settings.TOWER, "store")
+    if flag == "":
+        raise CommandError(f"{row.flag}: {row.refused_empty}", EXIT_USAGE)
+    return store_named(flag if flag is not None else os.environ.get(row.variable or ""))
+
+
+def store_of(given: InForce) -> Path:
+    """Return the place of a service's event store."""
+    return store_named(given["store"])
+
+
+def store_named(name: str | None) -> Path:
+    """Return the place of the event store that a name means, the user's own where there is none (EV-2.13)."""
+    if name:
+        return Path(name)
     from idkmesh.events.default_place import default_store
 
     return default_store()
 
 
-def event_settings(flags: Mapping[str, str | None], environ: Mapping[str, str]) -> tuple[Path, Retention]:
-    """Return where a service keeps its events, and how many (EV-2.4, EV-2.13).
-
-    ``flags`` has ``store`` and the names of the retention settings. Raises :class:`CommandError` (exit code 2).
-    """
-    try:
-        retention = Retention.from_environ(environ, flags)
-    except SettingError as error:
-        raise CommandError(str(error), EXIT_USAGE) from None
-    return store_path(flags.get("store"), environ), retention
-
-
-def health_settings(flags: HealthFlags, environ: Mapping[str, str]) -> HealthSettings:
-    """Return which matrix a service has, and where its probes are answered besides; flags win over variables.
-
-    Raises :class:`CommandError` (exit code 2).
-    """
-    named = {}
-    for flag, given, variable in (
-        ("--matrix", flags.matrix, MATRIX_VARIABLE),
-        ("--probe-listen", flags.probe_listen, PROBE_LISTEN_VARIABLE),
-    ):
-        if given == "":
-            raise CommandError(f"{flag}: an empty value is refused", EXIT_USAGE)
-        named[flag] = given if given is not None else environ.get(variable) or None
-    matrix, listen = named["--matrix"], named["--probe-listen"]
-    return HealthSettings(None if matrix is None else Path(matrix), None if listen is None else _address(listen))
-
-
-def _address(text: str) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found[2]) > _MAX_PORT:
-        wanted = "ADDR:PORT, as in 127.0.0.1:9000, [::1]:9000 or 0.0.0.0:9000"
-        raise CommandError(f"--probe-listen: {text!r} is refused, it must be {wanted}", EXIT_USAGE)
-    return found[1], int(found[2])
+def path_of(name: str | None) -> Path | None:
+    """Return a file's name as a path, None where there is none."""
+    return None if name is None else Path(name)
 
 
 def matrix_of(file: Path) -> ProbeMatrix:
@@ -365,27 +328,16 @@ def matrix_of(file: Path) -> ProbeMatrix:
         raise console.refusal(error.lines()) from None
 
 
-def modules_file(flag: str | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the declaration of modules: the flag's, else the variable's, else None."""
-    if flag == "":
-        raise CommandError("--modules: an empty value is refused", EXIT_USAGE)
-    named = flag if flag is not None else environ.get(MODULES_VARIABLE) or None
-    return None if named is None else Path(named)
-
-
-def supervised_of(flag: str | None, environ: Mapping[str, str]) -> Supervised | None:
+def supervised_of(given: InForce) -> Supervised | None:
     """Return what is to be supervised, None where no declaration is named. Raises :class:`CommandError` (code 2)."""
-    file = modules_file(flag, environ)
-    if file is None:
-        return None
-    from idkmesh.workloads.probe_user import probe_uid
+    return None if given["modules"] is None else _supervised(given)
+
+
+def _supervised(given: InForce) -> Supervised:
     from idkmesh.workloads.service import Supervised
 
-    try:
-        uid = probe_uid(environ)
-    except ValueError as error:
-        raise CommandError(str(error), EXIT_USAGE) from None
-    return Supervised(declaration_of(file), uid, file)
+    file = Path(given["modules"])
+    return Supervised(declaration_of(file), given["probe_uid"], file)
 
 
 def declaration_of(file: Path) -> Declaration:
@@ -401,39 +353,22 @@ def declaration_of(file: Path) -> Declaration:
         raise console.refusal(error.lines()) from None
 
 
-def limits_in_force(flags: Mapping[str, str | None]) -> ServiceLimits:
-    """Return the limits that flags and variables ask for. Raises :class:`CommandError` (exit code 2, HS-2.1)."""
-    known = {setting.env for setting in (*SETTINGS, *RETENTION_SETTINGS)}
-    known |= {TOKEN_VARIABLE, ACCESS_LOG_VARIABLE, STORE_VARIABLE, MATRIX_VARIABLE, PROBE_LISTEN_VARIABLE}
-    known |= {MODULES_VARIABLE, PROBE_UID_VARIABLE}
-    if all(name in os.environ for name in PROCESS_VARIABLES):  # one alone is a mistake
-        known |= set(PROCESS_VARIABLES)
-    for name in sorted(os.environ):
-        # A rehearsal tells a service by these where its dependencies are (HL-8.1).
-        if name.startswith("IDKMESH_") and name not in known and not name.startswith("IDKMESH_DEP_"):
-            console.complain(f"idkmesh: warning: {name} is no setting and changes nothing")
-    try:
-        return ServiceLimits.from_environ(os.environ, flags)
-    except SettingError as error:
-        raise CommandError(str(error), EXIT_USAGE) from None
-
-
-def _token(token_file: str | None) -> str:
+def _token(given: InForce) -> str:
     """Return the session token: of the file, else of the variable, else a new one (CT-2.5).
 
     Raises :class:`CommandError` for a file that cannot be read and for another grammar.
     """
     from idkmesh.control_tower.security import checked_token, new_token
 
-    source, text = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, "")
-    if token_file is not None:
+    file, text, source = given["token_file"], given["token"], given.values["token"].origin.name
+    if file is not None:
         try:
-            source, text = token_file, Path(token_file).read_bytes().decode("ascii", "replace")
+            text = Path(file).read_bytes().decode("ascii", "replace")
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            raise CommandError(f"cannot read the token file {token_file}: {console.reason(error)}") from None
-    elif not text:
+            raise CommandError(f"cannot read the token file {file}: {console.reason(error)}") from None
+    if text is None:
         return new_token()
     try:
-        return checked_token(text, source)
+        return checked_token(text, source or "token")
     except ValueError as error:
         raise CommandError(str(error)) from None

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import logging
 import math
 import os
-import re
 import signal
 import sys
 import threading
@@ -18,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from idkmesh import __version__, console
 from idkmesh.adapter import node_get
 from idkmesh.adapter.looks import LAST_SECONDS, Looks
-from idkmesh.adapter.observation import IDENTIFIER
 from idkmesh.adapter.sampling import Phase, Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
 from idkmesh.adapter.words import not_begun_line, verdict_line
@@ -42,17 +39,22 @@ JOIN_SECONDS: Final = LAST_SECONDS + 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What the command line gives. ``argv`` is empty where the node is a control tower, which needs a client file."""
+    """What is in force. ``argv`` is empty where the node is a control tower, which needs a client file.
+
+    ``warnings`` are lines that are to be told at the start.
+    """
 
     node_id: str
     client_file: str | None
-    listen: str
+    listen: tuple[str, int]
     argv: Sequence[str]
+    warnings: Sequence[str] = ()
 
 
 def check(request: Request) -> int:
     """Look once, print a line, and return the exit code (RA-9.3)."""
-    listen_address(request.listen)
+    for line in request.warnings:
+        console.complain(line)
     argv = _checked(request, None)
     sampler = Sampler(request.node_id)
 
@@ -89,7 +91,9 @@ def serve(request: Request) -> int:
 
         # Not by the console, which waits for whoever reads: a supervisor whose pipe is full would have no adapter.
         output, log = (PromptLog(None if file is None else file.fileno()) for file in (sys.stdout, sys.stderr))
-        address, argv = listen_address(request.listen), _checked(request, log)
+        for line in request.warnings:
+            log.write(line)
+        address, argv = request.listen, _checked(request, log)
         with _descriptors_for_looks(EXIT_FAILED):
             sampling = Sampling(request, argv, log)
         stack.callback(sampling.close)
@@ -181,25 +185,11 @@ class Sampling:
             self._log.write(line)
 
 
-def listen_address(text: str) -> tuple[str, int]:
-    """Return what ``--listen`` means (RA-8.4). Raises :class:`CommandError` for what is no loopback IPv4 address."""
-    host, _, port = text.rpartition(":")
-    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535  # noqa: PLR2004  a port's
-    with contextlib.suppress(ValueError):
-        if is_port and ipaddress.IPv4Address(host).is_loopback:
-            return host, int(port)
-    wanted = "a loopback IPv4 address and a port, as in 127.0.0.1:18181"
-    raise CommandError(f"--listen: {text!r} is refused, it must be {wanted}", EXIT_USAGE)
-
-
 def _checked(request: Request, waiting: PromptLog | None) -> Sequence[str]:
-    """Return the command to run. Raises :class:`CommandError` for a bad id or client file (exit code 2).
+    """Return the command to run. Raises :class:`CommandError` for a bad client file (exit code 2).
 
     ``waiting`` is told of a client file that is not there yet; where it is None the file must be there.
     """
-    if not re.fullmatch(IDENTIFIER, request.node_id):
-        wanted = "1 to 128 of A-Z a-z 0-9 . _ : ~ - that begin with a letter or digit"
-        raise CommandError(f"--node-id: {request.node_id!r} is refused, it must be {wanted}", EXIT_USAGE)
     file = request.client_file
     if file is None:
         if not request.argv:

@@ -129,7 +129,7 @@ def test_what_the_dockerfile_copies_is_enough(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path)]
     subprocess.run(command, cwd=tmp_path / "src", check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    assert "idkmesh/cli.py" in zipfile.ZipFile(wheel).namelist()
+    assert "idkmesh/cli/__init__.py" in zipfile.ZipFile(wheel).namelist()
     assert (tmp_path / "probe-matrix.yaml").is_file()
 
 

@@ -15,7 +15,7 @@ LAYERS = (
     ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.child_process", "idkmesh.in_time"),
     ("idkmesh.httpd",),
     ("idkmesh.control_tower", "idkmesh.control_tower_ui", "idkmesh.adapter", "idkmesh.router"),
-    ("idkmesh.cli", "idkmesh.commands"),
+    ("idkmesh.cli", "idkmesh.commands", "idkmesh.settings", "idkmesh.in_force", "idkmesh.config_command"),
 )
 WITHOUT_SERVER = (
     *("idkmesh.events", "idkmesh.health", "idkmesh.rehearsal"),

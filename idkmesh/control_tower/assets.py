@@ -126,6 +126,7 @@ SCHEMA_NAMES: Final = (
     "rehearsal.json",
     "router-topology-status.v1.json",
     "router.json",
+    "settings.json",
 )
 """Every published schema."""
 

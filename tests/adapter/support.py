@@ -77,6 +77,11 @@ def client_file(folder: Path, address: str = "127.0.0.1:8765") -> Path:
     return file
 
 
+def environment(**more: str) -> dict[str, str]:
+    """Return the variables of this process but for those of our name, which an adapter would warn of, and ``more``."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("IDKMESH_")} | more
+
+
 def command(file: Path | None, *flags: str, node_id: str = NODE_ID, argv: Sequence[str] = ()) -> list[str]:
     """Return the command line of an adapter."""
     program = [sys.executable, "-m", "idkmesh", "readiness-adapter", "--node-id", node_id]
@@ -144,11 +149,17 @@ class Adapter:
 
 @contextlib.contextmanager
 def adapter(
-    file: Path | None, log: Path, *, node_id: str = NODE_ID, argv: Sequence[str] = (), prefix: Sequence[str] = ()
+    file: Path | None,
+    log: Path,
+    *,
+    node_id: str = NODE_ID,
+    argv: Sequence[str] = (),
+    prefix: Sequence[str] = (),
+    **env: str,
 ) -> Iterator[Adapter]:
     """Run an adapter on a free port, by way of a program where one is given, and end it if the test has not."""
     line = [*prefix, *command(file, "--listen", "127.0.0.1:0", node_id=node_id, argv=argv)]
-    environ = {**os.environ, "IDKMESH_CONTROL_TOWER_TOKEN": TOKEN}
+    environ = environment(IDKMESH_CONTROL_TOWER_TOKEN=TOKEN, **env)
     with log.open("w") as lines:
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=lines, text=True, env=environ)
     assert process.stdout is not None

@@ -16,7 +16,7 @@ import pytest
 
 from idkmesh.cli import build_parser
 from tests.adapter.observations import NODE_ID
-from tests.adapter.support import PATIENCE, TOKEN, Adapter, NodeCommand, adapter, client_file, command
+from tests.adapter.support import PATIENCE, TOKEN, Adapter, NodeCommand, adapter, client_file, command, environment
 from tests.functional.support import parse, read_to_end, until
 from tests.workloads.process_support import alive
 
@@ -257,8 +257,10 @@ def test_nothing_secret_is_told(here: Adapter, tmp_path: Path) -> None:
     assert TOKEN not in Path(f"/proc/{here.pid}/cmdline").read_text()
 
 
-def run(*arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=timeout, check=False)
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        arguments, capture_output=True, text=True, timeout=PATIENCE, check=False, env=environment(**env)
+    )
 
 
 @pytest.mark.parametrize(
@@ -415,6 +417,32 @@ def test_an_id_that_is_none(node_id: str, tmp_path: Path) -> None:
     ended = run(*command(client_file(tmp_path), f"--node-id={node_id}"))
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_variables_in_place_of_flags(node: NodeCommand, tmp_path: Path) -> None:
+    """RA-7.1, CT-9.11: the node, its client file and the address may each stand in a variable; a flag wins."""
+    node.do("tell")
+    file = client_file(tmp_path)
+    program = (sys.executable, "-m", "idkmesh", "readiness-adapter", "--check")
+    env = {"IDKMESH_NODE_ID": NODE_ID, "IDKMESH_CLIENT_FILE": str(file), "IDKMESH_LISTEN": "127.0.0.1:0"}
+    ended = run(*program, "--", *node.argv, **env)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "the node is live and ready\n", "")
+    assert "IDKMESH_CLIENT_FILE" in node.lines("seen")
+    ended = run(*program, "--node-id=a b", "--", *node.argv, **env)
+    assert (ended.returncode, ended.stderr.partition(" is refused")[0]) == (2, "idkmesh: --node-id: 'a b'")
+    ended = run(*program, "--", *node.argv, **env | {"IDKMESH_LISTEN": "0.0.0.0:1"})
+    assert (ended.returncode, ended.stderr.partition(" is refused")[0]) == (2, "idkmesh: IDKMESH_LISTEN: '0.0.0.0:1'")
+
+
+def test_a_slip_in_a_variable(node: NodeCommand, tmp_path: Path) -> None:
+    """HS-2.1, RA-9.1: one line of warning, in the log of an adapter that serves, which makes nobody wait."""
+    node.do("tell")
+    slip = "idkmesh: warning: IDKMESH_LISTN is no setting and changes nothing"
+    ended = run(*command(None, "--check", argv=node.argv), IDKMESH_LISTN="x")
+    assert (ended.returncode, ended.stderr) == (0, f"{slip}\n")
+    with adapter(None, tmp_path / "log", argv=node.argv, IDKMESH_LISTN="x") as here:
+        here.wait_for(*YES)
+        assert here.log()[0] == slip
 
 
 @pytest.mark.parametrize("link", [False, True])

@@ -16,7 +16,9 @@ from idkmesh.adapter.looks import Looks
 from idkmesh.adapter.server import AdapterServer
 from idkmesh.child_process import Child, spawn
 from idkmesh.console import CommandError
-from idkmesh.readiness_adapter_command import Request, Sampling, check, listen_address, serve
+from idkmesh.in_force import loopback
+from idkmesh.readiness_adapter_command import Request, Sampling, check, serve
+from idkmesh.service_runtime import SettingError
 from tests.adapter.observations import NODE_ID
 from tests.adapter.support import PATIENCE, NodeCommand, client_file
 from tests.functional.support import until
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 def test_addresses_to_listen_on(text: str) -> None:
     """RA-8.4: loopback, IPv4, and a port."""
     host, _, port = text.partition(":")
-    assert listen_address(text) == (host, int(port))
+    assert loopback(text, "--listen") == (host, int(port))
 
 
 @pytest.mark.parametrize(
@@ -59,15 +61,14 @@ def test_addresses_to_listen_on(text: str) -> None:
 )
 def test_addresses_that_are_refused(text: str) -> None:
     """RA-8.4: what other machines could reach, a name, another family, and what is no address."""
-    with pytest.raises(CommandError, match="loopback IPv4 address and a port") as refused:
-        listen_address(text)
-    assert refused.value.exit_code == 2
+    with pytest.raises(SettingError, match=r"^--listen: .* loopback IPv4 address and a port"):
+        loopback(text, "--listen")
 
 
 @pytest.fixture
 def request_of(tmp_path: Path) -> Request:
     file = client_file(tmp_path)
-    return Request(node_id=NODE_ID, client_file=str(file), listen="127.0.0.1:0", argv=("true",))
+    return Request(node_id=NODE_ID, client_file=str(file), listen=("127.0.0.1", 0), argv=("true",))
 
 
 def test_looking_that_fails_ends_it(

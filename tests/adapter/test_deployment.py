@@ -23,8 +23,9 @@ import yaml
 
 from idkmesh.adapter.verdict import FOR_LIVE, FOR_READY, FRESH, RESULT
 from idkmesh.cli import build_parser
+from idkmesh.cli.parser import flags_of
+from idkmesh.in_force import in_force
 from idkmesh.inspect_command import inspect_files
-from idkmesh.readiness_adapter_command import listen_address
 from tests.systemd import needs_systemd, verified
 
 ROOT: Final = Path(__file__).parents[2]
@@ -102,12 +103,12 @@ def test_command_lines(part: str) -> None:
     variables = re.compile(r"\$\{NODE_ID[^}]*\}|\$\(NODE_ID\)")
     arguments = build_parser().parse_args([variables.sub(NODE_ID, word) for word in commands()[part]])
     if hasattr(arguments, "node_id"):
-        assert arguments.node_id == NODE_ID
-        assert listen_address(arguments.listen) == ("127.0.0.1", 18_181)
+        given = in_force("readiness-adapter", flags_of("readiness-adapter", arguments), {})
+        assert (given["node_id"], given["listen"]) == (NODE_ID, ("127.0.0.1", 18_181))
     if hasattr(arguments, "client_file"):
         assert arguments.client_file == CLIENT_FILE
     if hasattr(arguments, "host"):
-        assert arguments.host == "127.0.0.1"
+        assert in_force("control-tower", flags_of("control-tower", arguments), {})["host"] == "127.0.0.1"
     if getattr(arguments, "url", None) is not None:
         assert re.fullmatch(r"http://127\.0\.0\.1:18181/(startup|live|ready)", arguments.url)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -21,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh import console, events_command
-from idkmesh.cli import add_event_flags, event_flags
-from idkmesh.commands import event_settings
+from idkmesh.cli import build_parser
+from idkmesh.cli.parser import flags_of
+from idkmesh.commands import chosen, store_of
 from idkmesh.console import CommandError
 from idkmesh.events import reader
 from idkmesh.events.bells import bell_folder
@@ -130,17 +130,20 @@ def test_the_place(path: Path) -> None:
     assert (code, one_line(errors)) == (2, True)
 
 
-def test_settings_of_a_service(path: Path) -> None:
+def test_settings_of_a_service(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """EV-2.4, EV-2.13: flags win over variables; a wrong value is one line that names where it stands."""
-    parser = argparse.ArgumentParser()
-    add_event_flags(parser)
-    flags = event_flags(parser.parse_args(["--event-retention-count", "200"]))
-    environ = {"IDKMESH_STORE": str(path), "IDKMESH_EVENT_RETENTION_COUNT": "300", "IDKMESH_EVENT_RETENTION_AGE": "61"}
+    words = ["router", "--event-retention-count", "200"]
+    flags = flags_of("router", build_parser().parse_args(words))
+    monkeypatch.setenv("IDKMESH_STORE", str(path))
+    monkeypatch.setenv("IDKMESH_EVENT_RETENTION_COUNT", "300")
+    monkeypatch.setenv("IDKMESH_EVENT_RETENTION_AGE", "61")
+    given = chosen("router", flags)
     retention = Retention(event_retention_count=200, event_retention_age=61.0)
-    assert event_settings(flags, environ) == (path, retention)
-    assert event_settings(flags | {"store": "x"}, environ)[0] == Path("x")
+    assert (store_of(given), given.retention) == (path, retention)
+    assert store_of(chosen("router", flags | {"store": "x"})) == Path("x")
+    monkeypatch.setenv("IDKMESH_EVENT_RETENTION_AGE", "x")
     with pytest.raises(CommandError, match=r"^IDKMESH_EVENT_RETENTION_AGE: 'x' is refused") as refusal:
-        event_settings(flags, environ | {"IDKMESH_EVENT_RETENTION_AGE": "x"})
+        chosen("router", flags)
     assert refusal.value.exit_code == 2
 
 

@@ -1,0 +1,168 @@
+"""The commands that serve until they are told to end, and ``config``, which says what is in force for them.
+
+Their settings stand in :mod:`idkmesh.settings`. Here is what is no setting: what is served, and what is done instead of
+serving.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from idkmesh import console
+from idkmesh.cli.parser import add_settings, flags_of, serving
+from idkmesh.settings import ADAPTER, COMMANDS, ROUTER, SERVE, SUPERVISE, TOWER
+
+if TYPE_CHECKING:
+    from idkmesh.cli.parser import Commands
+
+
+def add_control_tower(commands: Commands) -> None:
+    """Add ``idkmesh control-tower``."""
+    parser = commands.add_parser(
+        TOWER,
+        help="serve this node's status to this machine",
+        description="Serve this node's status, probes and page to this machine. Loopback only.",
+        epilog=serving(TOWER),
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    add_settings(parser, TOWER)
+    parser.set_defaults(command=_control_tower)
+
+
+def _control_tower(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import control_tower
+
+    return control_tower(flags_of(TOWER, arguments), open_page=arguments.open)
+
+
+def add_serve(commands: Commands) -> None:
+    """Add ``idkmesh serve``."""
+    parser = commands.add_parser(
+        SERVE,
+        help="serve a folder, a WSGI callable or a handler class",
+        description="Serve a folder, a WSGI callable or a BaseHTTPRequestHandler class, under the limits below. "
+        "Symbolic links in a folder are followed, out of it too.",
+        epilog=serving(SERVE),
+    )
+    parser.add_argument("target", metavar="PATH | MODULE:ATTR", help="what to serve; MODULE may be in this directory")
+    add_settings(parser, SERVE)
+    parser.set_defaults(command=_serve)
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import serve
+
+    return serve(arguments.target, flags_of(SERVE, arguments))
+
+
+def add_supervise(commands: Commands) -> None:
+    """Add ``idkmesh supervise``."""
+    parser = commands.add_parser(
+        SUPERVISE,
+        help="check the instances of modules, and restart stateless replicas that stay unhealthy",
+        description="Ask each instance of the modules each few seconds whether it is ready, and restart a replica of a "
+        "stateless module that stays unhealthy. Of several supervisors only the holder of the lease acts. SIGHUP reads "
+        "FILE again; SIGTERM ends it, with the processes that it has started.",
+        epilog=serving(
+            SUPERVISE,
+            "with --once: 0 all pass, 1 something fails, 2 wrong usage or a bad file, 3 something says nothing",
+        ),
+    )
+    parser.add_argument("--once", action="store_true", help="make one pass without acting, and print what it saw")
+    parser.add_argument("--json", action="store_true", help="with --once: print a JSON document")
+    add_settings(parser, SUPERVISE)
+    parser.set_defaults(command=_supervise)
+
+
+def _supervise(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import look_once, supervise
+
+    if arguments.once:
+        return look_once(flags_of(SUPERVISE, arguments), as_json=arguments.json)
+    if arguments.json:
+        raise console.CommandError(
+            "supervise --json needs --once; idkmesh events follow --json tells what happens", console.EXIT_USAGE
+        )
+    return supervise(flags_of(SUPERVISE, arguments))
+
+
+def add_router(commands: Commands) -> None:
+    """Add ``idkmesh router``."""
+    parser = commands.add_parser(
+        ROUTER,
+        help="pass invocations on to ready instances of exact releases",
+        description="Watch the releases that are asked for, pass each invocation on to a ready instance of its own "
+        "release, and fail closed where none is known. SIGTERM drains.",
+        epilog=serving(
+            ROUTER,
+            "with --check: 0 it is right, 1 it needs a package or a file of releases that is not here, 2 wrong usage or a "
+            "bad file",
+        ),
+    )
+    parser.add_argument("--check", action="store_true", help="judge FILE and the token files that it names, and end")
+    add_settings(parser, ROUTER)
+    parser.set_defaults(command=_router)
+
+
+def _router(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import route
+
+    return route(flags_of(ROUTER, arguments), check=arguments.check)
+
+
+def add_readiness_adapter(commands: Commands) -> None:
+    """Add ``idkmesh readiness-adapter``."""
+    parser = commands.add_parser(
+        ADAPTER,
+        help="answer /startup, /live and /ready for a node that only its command tells of",
+        description="Look at a node each second, with its authenticated command, and answer /startup, /live and /ready "
+        "to this machine from what was seen: 200 for yes, 503 for no.",
+        epilog=serving(
+            ADAPTER,
+            "with --check: 0 ready, 1 not ready or the look failed, 2 wrong usage or a bad file, 3 could not tell: the "
+            "command could not be started",
+        ),
+    )
+    parser.add_argument("--check", action="store_true", help="look once, print what was seen, and end")
+    add_settings(parser, ADAPTER)
+    text = "another program that prints the node's observation (default: a control tower is asked)"
+    parser.add_argument("argv", metavar="-- ARGV", nargs="*", help=text)
+    parser.program = "argv"
+    parser.set_defaults(command=_readiness_adapter)
+
+
+def _readiness_adapter(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands import readiness_adapter
+
+    return readiness_adapter(flags_of(ADAPTER, arguments), arguments.argv, check=arguments.check)
+
+
+def add_config(commands: Commands) -> None:
+    """Add ``idkmesh config``."""
+    parser = commands.add_parser("config", help="say which settings are in force", description="Look at settings.")
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    showing = actions.add_parser(
+        "show",
+        help="print each value in force, and where it came from",
+        description="Print the value of each setting that a command would have if it were started here and now, and "
+        "where it came from: a flag, a variable or the default. Without a command, of all. No secret is shown, no file "
+        "opened.",
+        epilog="exit codes: 0 printed, 2 wrong usage, or a value that the command would refuse",
+    )
+    showing.add_argument("--json", action="store_true", help="print a JSON document")
+    showing.set_defaults(command=_config_show, of=None)
+    of = showing.add_subparsers(title="commands that serve", metavar="COMMAND")
+    for name in COMMANDS:
+        one = of.add_parser(name, description=f"Print what is in force for idkmesh {name} with these flags.")
+        # Also after the name; suppressed, since it would else take back what stands before.
+        one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print a JSON document")
+        add_settings(one, name)
+        one.set_defaults(of=name)
+
+
+def _config_show(arguments: argparse.Namespace) -> int:
+    from idkmesh.config_command import show
+
+    flags = {} if arguments.of is None else flags_of(arguments.of, arguments)
+    return show(arguments.of, flags, as_json=arguments.json)
