@@ -10,21 +10,11 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from idkmesh import __version__
-from idkmesh.service_runtime import SETTINGS
-from idkmesh.settings import TABLE
-from scripts.lib.reference import DIRECTORY, PAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from idkmesh.settings import CommandSetting
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -137,37 +127,6 @@ def test_specifications_cite_what_exists() -> None:
     """Rule: the same for the documents."""
     for path in (ROOT / "docs").rglob("*.md"):
         assert clauses(path.read_text(encoding="utf-8")) - stated_clauses() == set(), name_of(path)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_reference_pages(page: str) -> None:
-    """HS-2.1, HS-12.3: the pages are what `scripts/reference` makes of the tables."""
-    assert (DIRECTORY / page).read_text(encoding="utf-8") == PAGES[page](), "run scripts/reference"
-
-
-def undocumented_settings(rows: Iterable[CommandSetting], page: str) -> list[str]:
-    """Return the names of settings that a page has no section of, or not with flag, variable, commands and default."""
-    sections = {part.partition("\n")[0]: part for part in re.split(r"^## ", page, flags=re.MULTILINE)[1:]}
-    return [
-        row.name
-        for row in rows
-        if not all(
-            re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", sections.get(row.name, ""))
-            for word in (row.flag, row.variable, *row.commands, *([row.default_words] if row.default else []))
-            if word is not None
-        )
-    ]
-
-
-def test_every_setting_is_documented() -> None:
-    """HS-2.1, CT-9.11: flag, variable, commands and default of each stand in its section; what is missing is told."""
-    page = (DIRECTORY / "settings.md").read_text(encoding="utf-8")
-    assert undocumented_settings(TABLE, page) == []
-    for setting in SETTINGS:
-        assert f"`{setting.document_key}`" in page
-    strange = [replace(TABLE[0], name="strange"), replace(TABLE[0], own_variable="IDKMESH_STRANGE")]
-    strange += [replace(TABLE[0], own_flag="--strange"), replace(TABLE[0], default="9.9.9.9")]
-    assert undocumented_settings(strange, page) == ["strange", "host", "host", "host"]
 
 
 def test_every_decision_is_listed() -> None:

@@ -54,22 +54,26 @@ class Reading:
 def exposition(reading: Reading) -> bytes:
     """Return the text of format 0.0.4, in UTF-8."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(reading))
+    registry.register(HealthCollector(reading))
     return generate_latest(registry)
 
 
-class _Collector(Collector):
+class HealthCollector(Collector):
+    """What is exposed of a reading: for a registry that has more than this."""
+
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
 
     def collect(self) -> Iterator[Metric]:
+        """Return the families."""
         yield from _dependencies(self._reading)
         yield from _service(self._reading)
         yield from figures("idkmesh_limit_", "Limit in force", self._reading.limits)
         yield from figures("idkmesh_usage_", USAGE, self._reading.usage)
 
     def describe(self) -> list[Metric]:
-        return []  # the registry is new each time: there are no duplicates to look for
+        """Return nothing: the registry is new each time, there are no duplicates to look for."""
+        return []
 
 
 def _dependencies(reading: Reading) -> Iterator[Metric]:

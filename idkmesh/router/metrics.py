@@ -15,10 +15,12 @@ from idkmesh.topology.metrics import TopologyCollector
 from idkmesh.topology.selector import WatchSelector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from prometheus_client import Metric
 
+    from idkmesh.histogram import Timing
+    from idkmesh.router.ledger import Outcome
     from idkmesh.router.service import RouterService
     from idkmesh.service_runtime import ServiceUsage
 
@@ -26,20 +28,29 @@ if TYPE_CHECKING:
 def exposition(service: RouterService, usage: ServiceUsage | None) -> bytes:
     """Return the text of format 0.0.4, in UTF-8. ``usage`` is of the server, None where there is none yet."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(service, usage))
+    ledger = service.ledger
+    registry.register(RouterCollector(ledger.timings(), ledger.missing, usage, usable=service.usable().usable))
     if isinstance(service.selector, WatchSelector):
         registry.register(TopologyCollector(service.selector.statuses(), service.selector.tallies()))
     return generate_latest(registry)
 
 
-class _Collector(Collector):
-    def __init__(self, service: RouterService, usage: ServiceUsage | None) -> None:
-        self._service = service
+class RouterCollector(Collector):
+    """What is exposed of a router's own: invocations by outcome, those that may be missing in the ledger, the boundary.
+
+    For a registry that has more than this.
+    """
+
+    def __init__(
+        self, timings: Mapping[Outcome, Timing], missing: int, usage: ServiceUsage | None, *, usable: bool
+    ) -> None:
+        self._timings = timings
+        self._missing = missing
         self._usage = usage
+        self._usable = usable
 
     def collect(self) -> Iterator[Metric]:
         """Return the families."""
-        ledger = self._service.ledger
         invocations = CounterMetricFamily(
             "idkmesh_router_invocations", "Invocations by outcome (RT-10.1).", labels=("outcome",)
         )
@@ -48,17 +59,17 @@ class _Collector(Collector):
             "From what was asked to what came of it (RT-10.6).",
             labels=("outcome",),
         )
-        for outcome, timing in ledger.timings().items():
+        for outcome, timing in self._timings.items():
             invocations.add_metric((outcome.value,), timing.count)
             seconds.add_metric((outcome.value,), summed(BUCKETS, timing.buckets), timing.seconds)
         yield from (invocations, seconds)
         yield CounterMetricFamily(
-            "idkmesh_router_invocations_missing", "Invocations not known to be in the ledger.", value=ledger.missing
+            "idkmesh_router_invocations_missing", "Invocations not known to be in the ledger.", value=self._missing
         )
         yield GaugeMetricFamily(
             "idkmesh_router_provider_usable",
             "Whether the provider's boundary is usable (RT-5.6).",
-            value=self._service.usable().usable,
+            value=self._usable,
         )
         if self._usage is not None:
             yield from figures("idkmesh_router_usage_", USAGE, usage_document(self._usage))

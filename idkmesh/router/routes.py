@@ -41,14 +41,18 @@ _ABOUT: Final = About(
 def router_table(service: RouterService, usage: Callable[[], ServiceUsage], probes: tuple[Probe, ...]) -> RouteTable:
     """Return the table of one router. ``usage`` tells what of its server is in use."""
     projection = service.projection
-    routes = [_invocations(service), _metrics(service, usage), openapi_route(OPENAPI_PATH, lambda: _document(table))]
+    routes = [
+        _invocations(service),
+        _metrics(service, usage),
+        openapi_route(OPENAPI_PATH, lambda: router_document(table)),
+    ]
     if projection is not None:
         probes = (*probes, projection_row(PATH, projection))
     table = RouteTable(routes, probes)
     return table
 
 
-def _document(table: RouteTable) -> dict[str, Any]:
+def router_document(table: RouteTable) -> dict[str, Any]:
     """Return what the table serves, with the schemas that it refers to (RT-9.10)."""
     rows: tuple[Route | Probe, ...] = (*table.routes, *table.probes)
     named = {answer.schema for row in rows for answer in row.answers}

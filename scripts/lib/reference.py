@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import yaml
 
 from idkmesh.httpd.errors import ERROR_CODES
+from idkmesh.httpd.head_faults import FAULTS
 from idkmesh.inspection.catalogue import FAMILIES, RULES
 from idkmesh.workloads.catalog import CATALOG
+from scripts.lib.api_page import api_page
 from scripts.lib.matrix_page import matrix_page
+from scripts.lib.metrics_page import metrics_page
+from scripts.lib.schemas_page import schemas_page
 from scripts.lib.settings_page import paragraph, settings_page
 
 if TYPE_CHECKING:
@@ -42,13 +46,26 @@ def error_section(row: ErrorCode) -> str:
 def errors_page() -> str:
     """Return ``errors.md``, from the table of error codes."""
     sections = "\n".join(error_section(row) for row in ERROR_CODES.values())
+    reasons = "\n".join(
+        f"| `{reason}` | {fault.status} `{fault.code}` | {fault.rfc} | {fault.message.format(limit='so many')} |"
+        for reason, fault in FAULTS.items()
+    )
     return f"""# Error codes
 
-Made by `scripts/reference` from the table in `idkmesh/httpd/errors.py`; change it there.
+Made by `scripts/reference` from the tables in `idkmesh/httpd/errors.py` and `idkmesh/httpd/head_faults.py`; change it
+there.
 
 A code keeps its name and status. It stands in `error.code` of the envelope, with `error.retryable` beside it.
 
-{sections}"""
+{sections}
+# Reasons
+
+What breaks a rule of HTTP has a reason besides, in `details.reason`: a rule of the request's head (HS-3).
+
+| reason | status and code | clause | what is said |
+|---|---|---|---|
+{reasons}
+"""
 
 
 def inspection_section(rule: Rule, example: dict[str, str]) -> str:
@@ -138,6 +155,9 @@ does not have says nothing: the instance is judged by its port alone.
 PAGES = {
     "settings.md": settings_page,
     "errors.md": errors_page,
+    "api.md": api_page,
+    "schemas.md": schemas_page,
+    "metrics.md": metrics_page,
     "inspection.md": inspection_page,
     "matrix.md": matrix_page,
     "classes.md": classes_page,
