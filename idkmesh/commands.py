@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from idkmesh import console, settings
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
-from idkmesh.in_force import InForce, in_force, slips
+from idkmesh.in_force import InForce, in_force, slips, value_of
 from idkmesh.service_runtime import ServiceLimits, SettingError
 
 if TYPE_CHECKING:
@@ -290,10 +290,10 @@ def rehearse(flags: Mapping[str, Any]) -> int:
 
 def store_path(flag: str | None) -> Path:
     """Return the place of the event store: the flag's, else the variable's, else the user's own (EV-2.13)."""
-    row = settings.row_of(settings.TOWER, "store")
-    if flag == "":
-        raise CommandError(f"{row.flag}: {row.refused_empty}", EXIT_USAGE)
-    return store_named(flag if flag is not None else os.environ.get(row.variable or ""))
+    try:
+        return store_named(value_of(settings.TOWER, "store", os.environ, flag))
+    except SettingError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
 
 
 def store_of(given: InForce) -> Path:

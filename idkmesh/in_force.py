@@ -119,10 +119,13 @@ def _judge_serve(known: InForce) -> None:
         raise SettingError("--tls-key needs --tls-cert")
 
 
-def value_of(command: str, name: str, environ: Mapping[str, str]) -> Any:  # noqa: ANN401  each kind has a type of its own
-    """Return what one setting of a command has without a flag. Raises :class:`SettingError`."""
+def value_of(command: str, name: str, environ: Mapping[str, str], flag: object = None) -> Any:  # noqa: ANN401  of any kind
+    """Return the value of one setting of a command, for whoever has but this one; ``flag`` is None where not given.
+
+    Raises :class:`~idkmesh.service_runtime.SettingError`.
+    """
     row = row_of(command, name)
-    origin, value = _chosen(row, {}, environ)
+    origin, value = _chosen(row, {} if flag is None else {name: flag}, environ)
     return _judged(row, value, origin.name or name) if isinstance(value, str) else value
 
 

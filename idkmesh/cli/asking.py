@@ -118,7 +118,7 @@ def _healthcheck(arguments: argparse.Namespace) -> int:
     if arguments.url is not None:
         return healthcheck(arguments.url, arguments.kind, arguments.timeout)
     try:
-        number = value_of(TOWER, "port", os.environ) if arguments.port is None else arguments.port
+        number = value_of(TOWER, "port", os.environ, arguments.port)
     except SettingError as error:
         raise console.CommandError(str(error), console.EXIT_USAGE) from None
     return healthcheck(f"http://127.0.0.1:{number}", arguments.kind, arguments.timeout)
