@@ -23,6 +23,7 @@ ROWS: Final = (
     ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py", "tests/ui/test_topology.py"),
     ("tests/ui/",),
     ("tests/test_cli.py",),
+    ("tests/test_site.py",),
     ("tests/adapter/test_adapter.py",),
     ("tests/events/test_command.py",),
     ("tests/dropin/test_programs.py",),

@@ -1,0 +1,22 @@
+"""Builds the documentation as ``scripts/check`` does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def build(folder: Path, tree: Path = ROOT) -> tuple[int, str]:
+    """Build the site of ``tree`` into ``folder``; return the exit code and the warnings.
+
+    Not with ``--quiet``: it hides warnings from the count that makes them faults.
+    """
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(folder)]
+    environ = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=tree, env=environ, check=False, capture_output=True, text=True, timeout=300)
+    said = (done.stdout + done.stderr).splitlines()
+    return done.returncode, "\n".join(line for line in said if not line.startswith("INFO "))

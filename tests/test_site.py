@@ -1,0 +1,97 @@
+"""The documentation is a site that is whole, and that asks nobody else for anything."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scripts.lib.site_pages import relocated
+from tests.site_build import ROOT, build
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the folder of the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    assert build(folder) == (0, "")
+    return folder
+
+
+class Resources(HTMLParser):
+    """Collects what a page loads by itself: all addresses but those of links that a reader follows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "a":
+            self.loaded += [value or "" for name, value in attrs if name in {"src", "href", "srcset", "data", "poster"}]
+
+
+def is_outside(address: str) -> bool:
+    return re.match(r"(?:[a-z][a-z0-9+.-]*:)?//", address, re.IGNORECASE) is not None
+
+
+def test_no_page_loads_anything_from_outside(site: Path) -> None:
+    """Rule: the site reads without a network: scripts, styles, fonts and pictures are its own."""
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 50
+    outside = []
+    for page in pages:
+        resources = Resources()
+        resources.feed(page.read_text(encoding="utf-8"))
+        outside += [(page.name, address) for address in resources.loaded if is_outside(address)]
+    for sheet in site.rglob("*.css"):
+        named = re.findall(r"(?:url\(|@import )[\"']?([^\"')]+)", sheet.read_text(encoding="utf-8"))
+        outside += [(sheet.name, address) for address in named if is_outside(address)]
+    assert outside == []
+
+
+def test_what_stands_outside_docs_is_shown(site: Path) -> None:
+    """Rule: a link to an example leads to a page that has it, word for word; one to a folder to a list of its files."""
+    example = (ROOT / "examples" / "router.yaml").read_text(encoding="utf-8")
+    page = (site / "files" / "examples" / "router.yaml.html").read_text(encoding="utf-8")
+    text = re.sub(r"<[^>]+>", "", page)
+    assert example.splitlines()[0] in text
+    folder = (site / "files" / "deploy" / "readiness-adapter" / "index.html").read_text(encoding="utf-8")
+    assert 'href="compose.yaml.html"' in folder
+    assert 'href="files/examples/router.yaml.html"' in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_links_are_moved_with_their_page() -> None:
+    """Rule: a link is right on the forge and in the site; code, anchors and what is elsewhere stay as they are."""
+    text = (
+        "[a](docs/ALERTS.md#b) [c](examples/router.yaml) [d](#e) [f](https://example.org/g)\n```\n[h](docs/i.md)\n```\n"
+    )
+    moved = relocated(text, "README.md", "index.md")
+    assert moved == (
+        "[a](ALERTS.md#b) [c](files/examples/router.yaml.md) [d](#e) [f](https://example.org/g)\n"
+        "```\n[h](docs/i.md)\n```\n"
+    )
+    assert relocated("[a](../../README.md#b)", "docs/howto/x.md", "howto/x.md") == "[a](../index.md#b)"
+    assert relocated("[a](../decisions)", "docs/howto/x.md", "howto/x.md") == "[a](../decisions/README.md)"
+
+
+def test_a_page_or_a_link_that_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+    """Rule: a page without its entry, a link to no page and one to no heading each fail the build, by name."""
+    tree = tmp_path / "tree"
+    kept_out = shutil.ignore_patterns("__pycache__", "results", "build")
+    for name in ("docs", "scripts", "examples", "deploy", "idkmesh"):
+        shutil.copytree(ROOT / name, tree / name, ignore=kept_out)
+    for name in ("mkdocs.yml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    (tree / "docs" / "reference" / "unlisted.md").write_text("# Unlisted\n", encoding="utf-8")
+    with (tree / "docs" / "ALERTS.md").open("a", encoding="utf-8") as page:
+        page.write("\n[a](nowhere.md) [b](REHEARSAL.md#no-heading)\n")
+    code, said = build(tmp_path / "site", tree)
+    assert code == 1
+    for what in ("reference/unlisted.md", "nowhere.md", "no-heading"):
+        assert what in said
