@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,60 +16,18 @@ import pytest
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.workloads.declaration import load_declaration
 from scripts.bench.benchlib.processes import free_port
+from tests.documents import ROOT, WAIT, answer, blocks_of, environment, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "examples" / "Dockerfile").read_text(encoding="utf-8")
-WAIT = 60.0
 
 
 def blocks(language: str) -> list[str]:
     """Return the README's blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-
-
-@contextlib.contextmanager
-def running(command: list[str], cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
-    """Run a program in a group of its own; end it with SIGTERM and expect 0."""
-    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    process = subprocess.Popen(
-        command, cwd=cwd, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.communicate(timeout=WAIT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise
-    assert process.returncode == 0
-
-
-def answer(port: int, path: str = "/", status: int = 0) -> http.client.HTTPResponse:
-    """Ask until the server listens, and until it answers with ``status`` if that is given."""
-    deadline = time.monotonic() + WAIT
-    while True:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            response.read()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-        else:
-            if status in {0, response.status} or time.monotonic() > deadline:
-                return response
-        finally:
-            connection.close()
-        time.sleep(0.02)
+    return [block.text for block in blocks_of(ROOT / "README.md") if block.language == language]
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
@@ -88,18 +41,6 @@ def test_python_blocks_of_the_readme(number: int, tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "probe-matrix.yaml", tmp_path)
     with running([sys.executable, str(program)], tmp_path):
         assert answer(port).status == 200
-
-
-def test_the_probe_paths_of_a_flask_application(tmp_path: Path) -> None:
-    """HL-6.1: the README's Flask program answers the probe paths, and its own page as before."""
-    (source,) = (block for block in blocks("python") if "HealthMiddleware" in block)
-    port = free_port()
-    (tmp_path / "program.py").write_text(source.replace("8000", str(port)), encoding="utf-8")
-    shutil.copy(ROOT / "examples" / "probe-matrix.yaml", tmp_path)
-    with running([sys.executable, "program.py"], tmp_path):
-        assert answer(port, "/livez").status == 200
-        assert answer(port, "/readyz").status == 503  # the example's database is not here
-        assert answer(port, "/").status == 200
 
 
 def test_asking_a_probe_path() -> None:
@@ -175,7 +116,7 @@ def test_printing_a_stanza() -> None:
 def test_the_modules_of_the_readme() -> None:
     """AR-2.7: the declarations that the README names are taken; those that it has first need no platform."""
     named = re.findall(r"^idkmesh (modules check|control-tower|supervise) .*?(examples/\S+)", README, re.MULTILINE)
-    assert [file for _, file in named] == ["examples/modules-local.yaml"] * 3 + ["examples/modules.yaml"]
+    assert [file for _, file in named] == ["examples/modules-local.yaml"] * 3
     for file, drivers in {
         "examples/modules-local.yaml": {"process"},
         "examples/modules.yaml": {"lxd", "process"},
@@ -254,8 +195,7 @@ def test_reading_the_stream_with_curl(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_inspecting_a_request() -> None:
     """Rule: the README's pipe prints the verdict, and exits 1 because the request is refused."""
     (command,) = (block for block in blocks("sh") if "inspect-request" in block)
-    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(command, shell=True, env=environ, check=False, capture_output=True, text=True)
+    done = subprocess.run(command, shell=True, env=environment(), check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert json.loads(done.stdout)["verdict"] == "refused"
     assert done.stderr == ""

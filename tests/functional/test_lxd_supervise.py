@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.documents import ROOT, blocks_of, environment, shell
 from tests.functional.health_support import refused
 from tests.functional.supervise_support import supervising, until
 
@@ -74,6 +75,24 @@ def test_a_single_look(lxd_host: LxdHost, tmp_path: Path, command: str, code: in
     assert {each["readiness_command"]["outcome"] for each in item["instances"]} == words
     assert [each["name"] for each in item["instances"]] == ["web-1", "web-2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["modules.yaml"]
+
+
+def test_the_how_to_page(lxd_host: LxdHost, tmp_path: Path) -> None:
+    """AR-3.1, AR-7.1: the page's commands, on instances that are not ours yet: marked, they say they are ready."""
+    declared, mark, look = (block.text for block in blocks_of(ROOT / "docs" / "howto" / "lxd-and-incus.md"))
+    assert declared.count("/var/lib/lxd/unix.socket") == 1
+    modules = tmp_path / "modules.yaml"
+    modules.write_text(declared.replace("/var/lib/lxd/unix.socket", str(lxd_host.socket)), encoding="utf-8")
+    environ = environment(LXD_DIR=str(lxd_host.folder), HOME=str(lxd_host.base))
+    for name in ("web-1", "web-2"):
+        lxd_host.lxc("config", "unset", name, "user.idkmesh.module")
+    before = shell(look, tmp_path, environ)
+    assert before.returncode == 3
+    assert "lxc config set web-1 user.idkmesh.module web" in before.stdout + before.stderr
+    done = shell(mark, tmp_path, environ)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = shell(look, tmp_path, environ)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_wedged_replica_is_restarted_and_nothing_else(lxd_host: LxdHost, tmp_path: Path) -> None:
