@@ -8,15 +8,16 @@ top are pages of their own, any other file is shown as it is, and a folder lists
 from __future__ import annotations
 
 import posixpath
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from markdown.extensions import Extension
 from mkdocs.structure.files import File
 
+from scripts.lib.document_links import moved, over_links, target_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import re
 
     import markdown
     from mkdocs.config.defaults import MkDocsConfig
@@ -29,8 +30,6 @@ AT_THE_TOP: Final = {"README.md": "index.md", "CHANGELOG.md": "changes.md", "CON
 SHOWN: Final = "files/"
 """Where the site has the pages of other files."""
 LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".json": "json", ".service": "ini", ".js": "javascript"}
-LINK: Final = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
-FENCE: Final = re.compile(r"^ *```")
 
 
 class TwoSpaces(Extension):  # type: ignore[misc]  # the library has no types
@@ -67,34 +66,9 @@ def made_for(path: str) -> bool:
     return page_of(path).startswith(SHOWN)
 
 
-def over_links(text: str, change: Callable[[re.Match[str]], str]) -> str:
-    """Return ``text`` with each link outside its blocks of code changed."""
-    lines, inside = [], False
-    for line in text.splitlines(keepends=True):
-        fence = FENCE.match(line) is not None
-        inside ^= fence
-        lines.append(line if inside or fence else LINK.sub(change, line))
-    return "".join(lines)
-
-
-def target_of(link: str, document: str) -> str | None:
-    """Return the path in the repository that a link of ``document`` leads to; none where it leads out of it."""
-    if "://" in link or link.startswith("mailto:"):
-        return None
-    return posixpath.normpath(posixpath.join(posixpath.dirname(document), link))
-
-
 def relocated(text: str, document: str, page: str) -> str:
     """Return a document's text with its links as they are for ``page`` of the site."""
-
-    def change(found: re.Match[str]) -> str:
-        target = target_of(found[2], document)
-        if target is None:
-            return found[0]
-        there = posixpath.relpath(page_of(target), posixpath.dirname(page) or ".")
-        return f"{found[1]}{there}{found[3] or ''}{found[4]}"
-
-    return over_links(text, change)
+    return moved(text, document, page, page_of)
 
 
 def linked_beyond(text: str, document: str) -> set[str]:

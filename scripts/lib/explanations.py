@@ -1,0 +1,106 @@
+"""Writes the pages of ``docs/explanation/`` that are made of tables and of other documents. A test compares them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.events.retention import RETENTION_SETTINGS
+from idkmesh.service_runtime import SETTINGS
+from scripts.lib.document_links import moved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from idkmesh.service_runtime import Setting
+
+ROOT: Final = Path(__file__).parents[2]
+DIRECTORY: Final = ROOT / "docs" / "explanation"
+ADMISSIONS: Final = re.compile(
+    r"^## (?:\d+\. )?(What (?:is not (?:claimed|proved)|was tried on fakes alone|it does not promise|it is not))\n"
+    r"(.*?)(?=^## |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+"""The sections of a document that say what it does not claim."""
+
+
+def limit_row(setting: Setting) -> str:
+    """Return the row of one limit."""
+    unit = "" if setting.unit == "count" else f" {setting.unit}"
+    return f"| `{setting.name}` | {setting.default:,.15g}{unit} | {setting.meaning} | {setting.not_covered} |"
+
+
+def limits_page() -> str:
+    """Return ``limits.md``, from the tables of settings."""
+
+    def table(settings: Iterable[Setting]) -> str:
+        rows = "\n".join(limit_row(setting) for setting in settings)
+        return f"| limit | default | bounds | does not cover |\n|---|---|---|---|\n{rows}\n"
+
+    return f"""# Limits, and what they do not cover
+
+Made by `scripts/reference` from the tables in `idkmesh/service_runtime.py` and `idkmesh/events/retention.py`; change it
+there.
+
+A limit that is not told is a surprise, and one whose edge is not told is a false promise. Each stands once, is
+proved by tests, and is published while the service runs. Ranges, flags and variables:
+[settings](../reference/settings.md).
+
+## Of a server
+
+{table(SETTINGS)}
+## Of the event store
+
+{table(RETENTION_SETTINGS)}
+## What no limit bounds
+
+- A handler: how long it runs, and what it allocates. Python cannot stop a thread. A drain abandons it, and says so.
+- A client: how often it comes. There is no identity to hold a rate to, so there is no 429
+  ([0003](../decisions/0003-no-429.md)).
+- The kernel: its accept queue beyond `listen_backlog`, and its buffers of each socket.
+"""
+
+
+def admissions(path: Path) -> list[tuple[str, str]]:
+    """Return title and text of the sections of a document that say what it does not claim."""
+    return [(title, text.strip()) for title, text in ADMISSIONS.findall(path.read_text(encoding="utf-8"))]
+
+
+def sources() -> list[Path]:
+    """Return the documents that have such sections, contracts first; each contract has one."""
+    contracts = sorted((ROOT / "docs" / "specifications").glob("*.md"))
+    return [*contracts, *(path for path in sorted((ROOT / "docs").glob("*.md")) if admissions(path))]
+
+
+def unproved_page() -> str:
+    """Return ``unproved.md``, from the sections of other documents."""
+    parts = []
+    for path in sources():
+        document = path.relative_to(ROOT).as_posix()
+        title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        link = moved(f"[{title}]({path.name})", document, "docs/explanation/unproved.md")
+        parts.append(f"## {title}\n\nFrom {link}.\n")
+        for name, text in admissions(path):
+            parts.append(f"### {name}\n\n{moved(text, document, 'docs/explanation/unproved.md')}\n")
+    return f"""# What is unproved
+
+Made by `scripts/reference` from the sections of the contracts and pages that it names; change it there.
+
+A claim without a proof is an opinion. Whatever these documents do not claim, or have tried on stand-ins alone, is here
+in one place. What is claimed has a clause, and each clause a test.
+
+{chr(10).join(parts)}"""
+
+
+PAGES: Final = {"limits.md": limits_page, "unproved.md": unproved_page}
+
+
+def main() -> None:
+    """Write each page."""
+    for name, page in PAGES.items():
+        (DIRECTORY / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
