@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts.lib.site_pages import relocated
+from scripts.lib.site_pages import relocated, with_lists_apart
 from tests.site_build import ROOT, build
 
 if TYPE_CHECKING:
@@ -53,6 +53,17 @@ def test_no_page_loads_anything_from_outside(site: Path) -> None:
         named = re.findall(r"(?:url\(|@import )[\"']?([^\"')]+)", sheet.read_text(encoding="utf-8"))
         outside += [(sheet.name, address) for address in named if is_outside(address)]
     assert outside == []
+
+
+def test_lists_are_lists(site: Path) -> None:
+    """Rule: what a forge shows as an item of a list is none of a paragraph."""
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    paragraphs = {page: re.findall(r"<p>(.*?)</p>", text, re.DOTALL) for page, text in pages.items()}
+    lines = [(page.name, line) for page, found in paragraphs.items() for each in found for line in each.splitlines()]
+    assert len(lines) > 1000
+    assert [line for line in lines if re.match(r"[-*] ", line[1])] == []
+    text = "- a\n\n  b\n- c\nd\n- e\n\nf\n- g\n```\nh\n- i\n```\n"
+    assert with_lists_apart(text) == "- a\n\n  b\n\n- c\nd\n- e\n\nf\n\n- g\n```\nh\n- i\n```\n"
 
 
 def test_what_stands_outside_docs_is_shown(site: Path) -> None:

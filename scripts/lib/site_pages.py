@@ -8,17 +8,16 @@ top are pages of their own, any other file is shown as it is, and a folder lists
 from __future__ import annotations
 
 import posixpath
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from markdown.extensions import Extension
 from mkdocs.structure.files import File
 
-from scripts.lib.document_links import moved, over_links, target_of
+from scripts.lib.document_links import FENCE, moved, over_links, target_of
 
 if TYPE_CHECKING:
-    import re
-
     import markdown
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
@@ -30,6 +29,9 @@ AT_THE_TOP: Final = {"README.md": "index.md", "CHANGELOG.md": "changes.md", "CON
 SHOWN: Final = "files/"
 """Where the site has the pages of other files."""
 LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".json": "json", ".service": "ini", ".js": "javascript"}
+
+
+ITEM: Final = re.compile(r"^ *[-*] ")
 
 
 class TwoSpaces(Extension):  # type: ignore[misc]  # the library has no types
@@ -101,6 +103,26 @@ def shown(path: str) -> dict[str, str]:
     return {page_of(path): f"# {path}\n\n````{language}\n{text.rstrip()}\n````\n"}
 
 
+def with_lists_apart(text: str) -> str:
+    """Return a text with an empty line before each list item that follows a paragraph at once.
+
+    CommonMark begins a list there. The library would take the item for a part of the paragraph.
+    """
+    lines: list[str] = []
+    inside = in_list = False
+    for line in text.splitlines(keepends=True):
+        if FENCE.match(line):
+            inside = not inside
+        item = not inside and ITEM.match(line) is not None
+        if not lines or not lines[-1].strip():
+            in_list = item
+        elif item and not in_list:
+            lines.append("\n")
+            in_list = True
+        lines.append(line)
+    return "".join(lines)
+
+
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the documents at the top, and a page for whatever else is linked to."""
     documents = {f"{DOCS}{file.src_uri}": file.content_string for file in files.documentation_pages()}
@@ -119,7 +141,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(text: str, *, page: Page, **_others: object) -> str:
-    """Have the links of a page under ``docs/`` lead into the site."""
-    if page.file.generated_by is not None:
-        return text
-    return relocated(text, f"{DOCS}{page.file.src_uri}", page.file.src_uri)
+    """Have the links of a page under ``docs/`` lead into the site, and lists be read as a forge does."""
+    if page.file.generated_by is None:
+        text = relocated(text, f"{DOCS}{page.file.src_uri}", page.file.src_uri)
+    return with_lists_apart(text)
