@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import socket
 import sys
 import tomllib
 from importlib.resources import files
@@ -45,7 +46,11 @@ if TYPE_CHECKING:
     Trial = Callable[[Block, Path], None]
 
 FOLDER = ROOT / "docs" / "howto"
-PAGES = {path.name: blocks_of(path) for path in sorted(FOLDER.glob("*.md"))}
+OLDER = ("ALERTS.md", "INSPECTION.md", "REHEARSAL.md")
+"""Pages beside the folder. The readiness adapter's has its trials in ``tests/adapter/test_deployment.py``."""
+PAGES = {
+    path.name: blocks_of(path) for path in (*(FOLDER.parent / name for name in OLDER), *sorted(FOLDER.glob("*.md")))
+}
 MATRIX = ROOT / "examples" / "probe-matrix.yaml"
 GATED = ROOT / "deploy" / "readiness-adapter" / "kubernetes.yaml"
 
@@ -181,6 +186,58 @@ def is_a_gate(block: Block, folder: Path) -> None:
     assert gate(folder, block.text) == (0, 1)
 
 
+def inspects_the_examples(block: Block, folder: Path) -> None:
+    """Run each command in a checkout, with a `helm` that gives an example: there are findings, or an explanation."""
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    (folder / "helm").write_text("#!/bin/sh\ncat examples/cart.yaml\n", encoding="utf-8")
+    (folder / "helm").chmod(0o755)
+    environ = environment()
+    environ["PATH"] = f"{folder}:{environ['PATH']}"
+    for line in block.text.splitlines():
+        done = shell(line, folder, environ)
+        assert (done.returncode, done.stderr) == (0 if "--explain" in line else 1, ""), line
+        assert ("PB103" in done.stdout) is not ("--explain" in line or ">" in line)
+    assert json.loads((folder / "inspection.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
+
+
+FIGURES = """\
+schema_version: "0.1"
+kind: idkmesh-probe-matrix
+orchestrator:
+  startup:   {period_ms: 200, timeout_ms: 200, failure_threshold: 100}
+  liveness:  {period_ms: 500, timeout_ms: 400, failure_threshold: 3}
+  readiness: {period_ms: 500, timeout_ms: 400, failure_threshold: 2}
+watchdog: {interval_ms: 500, max_missed_ticks: 5}
+dependencies:
+  - name: orders-db
+    critical: true
+    probe: {tcp: {host: 127.0.0.1, port: PORT}}
+    timeout_ms: 300
+    interval_ms: 500
+    cache_ms: 1500
+"""
+"""A matrix whose outages are over in seconds."""
+
+
+def rehearses(block: Block, folder: Path) -> None:
+    """Rehearse the program of another page, with short figures and a dependency that is here: the contract is held."""
+    (flask_program, *_) = PAGES["flask-and-django.md"]
+    port = free_port()
+    (folder / "app.py").write_text(flask_program.text.replace("8000", str(port)), encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as database:
+        text = FIGURES.replace("PORT", str(database.getsockname()[1]))
+        (folder / "probe-matrix.yaml").write_text(text, encoding="utf-8")
+        text = block.text.replace("8000", str(port)).replace("@5s..25s", "@5s..9s --for 15s")
+        for line in text.splitlines():
+            done = shell(line, folder)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+def shown(block: Block, _folder: Path) -> None:
+    """Leave what a command has once printed as it is: it is nothing to type."""
+    assert block.language == "text"
+
+
 def tried_by(path: str, name: str) -> Trial:
     """Return the trial of a block that a test elsewhere runs, on what is dear to start: that test is there."""
 
@@ -245,9 +302,10 @@ def unit(block: Block, folder: Path) -> None:
 
 
 def scrape(block: Block, folder: Path) -> None:
-    """Prometheus takes it. The file of the token, which is not here, is left to it to read."""
+    """Have Prometheus take it, with the rules beside it. The file of the token, which is not here, is not read."""
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed (Debian: prometheus)")
+    shutil.copy(ROOT / "deploy" / "prometheus" / "idkmesh.rules.yaml", folder)
     (folder / "prometheus.yaml").write_text(block.text, encoding="utf-8")
     done = shell("promtool check config --syntax-only prometheus.yaml", folder)
     assert done.returncode == 0, done.stderr
@@ -303,6 +361,9 @@ ROUTER = "tests/functional/test_howto_router.py"
 LXD = "tests/functional/test_lxd_supervise.py"
 
 TRIALS: dict[str, list[Trial]] = {
+    "ALERTS.md": [scrape],
+    "INSPECTION.md": [inspects_the_examples],
+    "REHEARSAL.md": [rehearses, shown, shown, shown],
     "acceptance-script.md": [
         tried_by(ROUTER, "test_the_acceptance_script"),
         tried_by(ROUTER, "test_the_acceptance_script"),
@@ -334,7 +395,6 @@ TRIALS: dict[str, list[Trial]] = {
     "prometheus-exporter.md": [
         serves(("/metrics", 200, "jobs_total"), ends=-15),
         serves(("/metrics", 200, "answer 42.0")),
-        scrape,
     ],
     "replace-threadinghttpserver.md": [
         serves(("/", 200, "hello")),
@@ -357,7 +417,12 @@ def test_every_block_has_its_trial() -> None:
 @pytest.mark.parametrize(
     ("block", "trial"),
     [
-        pytest.param(block, trial, id=f"{page}-{block.number}-{block.language}")
+        pytest.param(
+            block,
+            trial,
+            id=f"{page}-{block.number}-{block.language}",
+            marks=[pytest.mark.alone] if trial is rehearses else [],  # its verdict has bounds in time
+        )
         for page, trials in TRIALS.items()
         for block, trial in zip(PAGES.get(page, []), trials, strict=False)
     ],
@@ -365,6 +430,47 @@ def test_every_block_has_its_trial() -> None:
 def test_a_block(block: Block, trial: Trial, tmp_path: Path) -> None:
     """Rule: what a how-to page tells to run runs as it stands; what it tells to write is taken by who reads it."""
     trial(block, tmp_path)
+
+
+def typed_commands(path: Path) -> list[list[str]]:
+    """Return each command of a document's shell blocks, in words; quotes keep what they hold together."""
+    text = re.findall(r"^ *```sh\n(.*?)^ *```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = []
+    for line in "".join(text).replace("\\\n", " ").splitlines():
+        words: list[str] = []
+        reader = shlex.shlex(line, punctuation_chars="|&;()<>", posix=True)
+        reader.whitespace_split = True
+        for word in [*reader, ";"]:
+            if set(word) & set("|&;()<>"):
+                found.append(words)
+                words = []
+            else:
+                words.append(word)
+    return [words for words in found if words]
+
+
+DOCUMENTS = sorted(
+    {ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")}
+    - {FOLDER / "acceptance-script.md"}  # a program, and tried as one
+)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_command_is_ours(path: Path) -> None:
+    """Rule: what any document tells to type is a command of this version, with flags that it has."""
+    for words in typed_commands(path):
+        if words[0] == "idkmesh" or (words[0] == "scripts/run" and words[1:]):
+            build_parser().parse_args(words[1:])
+        elif words[0].startswith("scripts/"):
+            assert (ROOT / words[0]).is_file()
+
+
+def test_commands_are_found() -> None:
+    """Rule: the test above looks at something: pipes, lists and indented blocks too."""
+    found = [" ".join(words) for path in DOCUMENTS for words in typed_commands(path)]
+    assert "idkmesh inspect -" in found
+    assert "idkmesh inspect-request -" in found
+    assert sum(line.startswith("idkmesh ") for line in found) > 40
 
 
 def test_what_is_installed_is_an_extra() -> None:
