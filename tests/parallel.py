@@ -21,9 +21,10 @@ ROWS: Final = (
     ("tests/inspection/test_credentials.py",),
     # Three browsers: with one, its files alone would take as long as all others in three processes.
     ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py", "tests/ui/test_topology.py"),
+    ("tests/ui/test_site.py", "tests/test_site.py"),
     ("tests/ui/",),
     ("tests/test_cli.py",),
-    ("tests/test_site.py",),
+    ("tests/test_howto.py",),
     ("tests/adapter/test_adapter.py",),
     ("tests/events/test_command.py",),
     ("tests/dropin/test_programs.py",),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from scripts.lib.site_clauses import with_links
 from scripts.lib.site_pages import relocated, with_lists_apart
 from tests.site_build import ROOT, build
 
@@ -75,6 +76,25 @@ def test_what_stands_outside_docs_is_shown(site: Path) -> None:
     folder = (site / "files" / "deploy" / "readiness-adapter" / "index.html").read_text(encoding="utf-8")
     assert 'href="compose.yaml.html"' in folder
     assert 'href="files/examples/router.yaml.html"' in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_clause_that_is_named_leads_to_where_it_stands(site: Path) -> None:
+    """Rule: each link to a clause has its anchor; in code, headings and links a name stays a name."""
+    pages = {page.resolve(): page.read_text(encoding="utf-8") for page in site.rglob("*.html")}
+    links = {
+        (page, address, anchor)
+        for page, text in pages.items()
+        for address, anchor in re.findall(r'href="([^"#]*)#([a-z]{2}-\d+\.\d+)"', text)
+    }
+    assert len(links) > 200
+    lost = [
+        (page.name, anchor)
+        for page, address, anchor in links
+        if f'id="{anchor}"' not in pages[(page.parent / address).resolve() if address else page]
+    ]
+    assert lost == []
+    html = "<p>AB-1.2, AB-1.3</p><h2>AB-1.2</h2><code>AB-1.2</code><a href='x'>AB-1.2</a>"
+    assert with_links(html, {"AB-1.2": "y"}) == html.replace("<p>AB-1.2", '<p><a href="y">AB-1.2</a>')
 
 
 def test_links_are_moved_with_their_page() -> None:

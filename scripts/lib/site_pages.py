@@ -145,3 +145,10 @@ def on_page_markdown(text: str, *, page: Page, **_others: object) -> str:
     if page.file.generated_by is None:
         text = relocated(text, f"{DOCS}{page.file.src_uri}", page.file.src_uri)
     return with_lists_apart(text)
+
+
+def on_post_page(html: str, **_others: object) -> str:
+    """Name the dialog of the search, which the theme leaves without a name for who does not see it."""
+    return html.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.site_build import build
@@ -60,6 +61,18 @@ def test_the_site_follows_the_readers_colours(site: Path, page: Page) -> None:
     expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
     page.locator("label.md-header__button:not([hidden])[for^=__palette]").click()
     expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "default")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_site_is_accessible(site: Path, page: Page, scheme: Literal["light", "dark"]) -> None:
+    """Rule: axe finds nothing serious on a page of prose, of code or of tables: contrast, names, links."""
+    page.emulate_media(color_scheme=scheme)
+    found = []
+    for name in ("index.html", "howto/kubernetes.html", "explanation/threat-model.html", "reference/settings.html"):
+        page.goto((site / name).as_uri())
+        violations = Axe().run(page, options={"preload": False}).response["violations"]
+        found += [(name, each["id"]) for each in violations if each["impact"] in {"serious", "critical"}]
+    assert found == []
 
 
 def test_the_site_fits_a_narrow_window(site: Path, page: Page) -> None:
