@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 ADDED: Final[tuple[Callable[[Commands], None], ...]] = (
+    serving.add_demo,
     serving.add_control_tower,
     serving.add_serve,
     asking.add_inspect_request,

@@ -26,6 +26,7 @@ _SECONDS: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3})?")
 _MAX_SECONDS: Final = 300
 _REVISION: Final = re.compile(r"[0-9]{1,15}")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,6}")
+_DAY: Final = 86_400
 
 
 class Parser(argparse.ArgumentParser):
@@ -125,5 +126,13 @@ def seconds(text: str) -> float:
     """Return how long somebody waits."""
     if not _SECONDS.fullmatch(text) or not 0 < float(text) <= _MAX_SECONDS:
         allowed = f"a number of seconds above 0 and up to {_MAX_SECONDS}"
+        raise argparse.ArgumentTypeError(f"{text!r} is refused, it must be {allowed}")
+    return float(text)
+
+
+def whole_seconds(text: str) -> float:
+    """Return how long something goes on."""
+    if not _COUNT.fullmatch(text) or int(text) > _DAY:
+        allowed = f"a whole number of seconds from 1 to {_DAY}"
         raise argparse.ArgumentTypeError(f"{text!r} is refused, it must be {allowed}")
     return float(text)

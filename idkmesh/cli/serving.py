@@ -1,7 +1,8 @@
 """The commands that serve until they are told to end, and ``config``, which says what is in force for them.
 
 Their settings stand in :mod:`idkmesh.settings`. Here is what is no setting: what is served, and what is done instead of
-serving.
+serving. The demo has none: all its flags are for the one time that somebody looks at it, and its parts get no variable
+of the shell that it is started from.
 """
 
 from __future__ import annotations
@@ -10,11 +11,36 @@ import argparse
 from typing import TYPE_CHECKING
 
 from idkmesh import console
-from idkmesh.cli.parser import add_settings, flags_of, serving
-from idkmesh.settings import ADAPTER, COMMANDS, ROUTER, SERVE, SUPERVISE, TOWER
+from idkmesh.cli.parser import add_settings, flags_of, port, serving, whole_seconds
+from idkmesh.settings import ADAPTER, COMMANDS, ROUTER, SERVE, SUPERVISE, TOWER, row_of
 
 if TYPE_CHECKING:
     from idkmesh.cli.parser import Commands
+
+
+def add_demo(commands: Commands) -> None:
+    """Add ``idkmesh demo``."""
+    parser = commands.add_parser(
+        "demo",
+        help="run a small shop under a control tower, and let things go wrong in it",
+        description="Start a shop of five local processes, a control tower that owns and watches them, a router and a "
+        "readiness adapter, and let one thing after the other go wrong, each announced and then looked for. Nothing of "
+        "it is left at the end.",
+        epilog="exit codes: 0 ended as asked, 1 could not start, or, with --for, something was not seen, 2 wrong usage",
+    )
+    usual = row_of(TOWER, "port").default
+    text = f"the page's port, 0 for a free one (default: {usual}, or a free one where that is taken)"
+    parser.add_argument("--port", type=port, help=text)
+    text = "end by itself after that"
+    parser.add_argument("--for", type=whole_seconds, dest="seconds", metavar="SECONDS", help=text)
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
+    parser.set_defaults(command=_demo)
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from idkmesh.demo_command import Request, demo
+
+    return demo(Request(arguments.port, arguments.seconds, open_page=arguments.open))
 
 
 def add_control_tower(commands: Commands) -> None:

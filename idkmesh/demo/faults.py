@@ -1,0 +1,322 @@
+"""The table of faults: what is done, what one should see and why, and what is expected by when (DM-2.1, DM-2.2). Pure.
+
+Laws of this module:
+
+1. A bound is a sum of figures that stand in the files or in the contract of the part that keeps them, and of
+   :data:`SLACK_SECONDS`. No figure is made up here.
+2. An expectation is a question to two looks, the newest and the one before the fault, and to nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from idkmesh.adapter.sampling import CHILD_SECONDS, INTERVAL_SECONDS
+from idkmesh.adapter.verdict import MAX_AGE_SECONDS
+from idkmesh.demo.settings import DELAY_FILE
+from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS
+from idkmesh.workloads.model import Word
+from idkmesh.workloads.tracker import HYSTERESIS_SECONDS, RESTART_AFTER_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from idkmesh.demo.seen import InstanceSeen, Seen
+    from idkmesh.demo.settings import Figures
+
+SLACK_SECONDS: Final = 1.0
+"""For the machine, and for the look that sees it (DM-2.2)."""
+
+START_SECONDS: Final = 2.0
+"""For the start of one of the shop's programs."""
+
+WEDGED: Final = "web-2"
+SPARED: Final = "web-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What is to be seen within ``bound`` seconds. ``holds`` is asked with the newest look and the one before."""
+
+    what: str
+    bound: float
+    holds: Callable[[Seen, Seen], bool]
+
+    @property
+    def given_up(self) -> float:
+        """After how many seconds it counts as not seen (DM-3.2)."""
+        return self.bound + max(self.bound, 10.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One row of the table. It lasts ``seconds`` at least, and until each of ``then`` was seen or is given up."""
+
+    key: str
+    name: str
+    does: str
+    see: str
+    why: str
+    seconds: float
+    then: tuple[Expectation, ...]
+    stays: tuple[Expectation, ...]
+    after: tuple[Expectation, ...]
+    """What is to be seen once it is undone, counted from then."""
+
+    @property
+    def longest(self) -> float:
+        """How long it takes, its recovery included, where all is seen in its bound."""
+        lasts = max(self.seconds, *(each.bound for each in self.then))
+        return lasts + max(each.bound for each in self.after)
+
+
+def table(figures: Figures) -> tuple[Fault, ...]:
+    """Return all faults, in the order of the schedule."""
+    return (
+        _slow_cache(figures),
+        _stopped_store(figures),
+        _flood(figures),
+        _filled_ingress(figures),
+        _paused_node(figures),
+        _wedged_replica(figures),
+    )
+
+
+def noticed(figures: Figures) -> float:
+    """Return how long a dependency that fails is not known to (HL-8.5)."""
+    return (figures.interval_ms + figures.timeout_ms) / 1000 + SLACK_SECONDS
+
+
+def back(figures: Figures, successes: int = 1) -> float:
+    """Return the same of one that answers again."""
+    return (successes * figures.interval_ms + figures.timeout_ms) / 1000 + SLACK_SECONDS
+
+
+def passed(figures: Figures) -> float:
+    """Return how long what the supervisor has to do waits: a pass, and the checks of the one that may be running."""
+    return float(figures.pass_seconds + figures.check_seconds)
+
+
+def _slow_cache(figures: Figures) -> Fault:
+    return Fault(
+        key="1",
+        name="slow the cache",
+        does=f"echo {figures.delay_ms} > {DELAY_FILE}: each of its answers is {figures.delay_ms} ms late.",
+        see="Dependencies: the cache fails with a timeout. The node stays ready, with a warning.",
+        why="The matrix says that the cache is not critical: slow is better than closed.",
+        seconds=10.0,
+        then=(Expectation(what="the cache is failing", bound=noticed(figures), holds=_verdict("cache", "failing")),),
+        stays=(_ALIVE, _READY, _NOTHING_RESTARTED),
+        after=(Expectation(what="the cache is ok", bound=back(figures), holds=_verdict("cache", "ok")),),
+    )
+
+
+def _stopped_store(figures: Figures) -> Fault:
+    stop = passed(figures) + noticed(figures)
+    start = passed(figures) + START_SECONDS + back(figures, figures.back_after)
+    return Fault(
+        key="2",
+        name="stop the store",
+        does="modules.yaml loses its store, and the tower gets SIGHUP: its driver ends the process.",
+        see="Overview: not ready, because of the store. Workloads: it is gone. Events: what has changed. "
+        "Still alive, and neither web nor worker is restarted.",
+        why="The store is critical, so nobody is to be sent here; but a restart of others would bring no store back.",
+        seconds=15.0,
+        then=(
+            Expectation(what="the store is failing", bound=stop, holds=_verdict("store", "failing")),
+            Expectation(what="the node is not ready", bound=stop, holds=_not_ready),
+            Expectation(what="the adapter says not ready", bound=stop + _LOOKED, holds=_adapter_not_ready),
+        ),
+        stays=(_ALIVE, _NOTHING_RESTARTED),
+        after=(
+            Expectation(what="the store is ok", bound=start, holds=_verdict("store", "ok")),
+            Expectation(what="the adapter says ready", bound=start + _LOOKED, holds=_adapter_ready),
+        ),
+    )
+
+
+def _flood(figures: Figures) -> Fault:
+    return Fault(
+        key="3",
+        name="flood the server",
+        does=f"{2 * figures.places} clients send the tower a request each, and again; it has {figures.places} places.",
+        see="Overview: requests at their limit, and what was refused as overloaded, with what to do about it. "
+        "The page may miss a second. Probes are answered all the while.",
+        why="Beyond its places the server says 503 at once, before it reads a body, and needs no thread for it.",
+        seconds=10.0,
+        then=(Expectation(what="requests are refused as overloaded", bound=2 + SLACK_SECONDS, holds=_overloaded),),
+        stays=(_ALIVE,),
+        after=(_adapter_back(INTERVAL_SECONDS + PRESSURE_SECONDS),),
+    )
+
+
+def _filled_ingress(figures: Figures) -> Fault:
+    filled = _LOOKED + SLACK_SECONDS
+    return Fault(
+        key="4",
+        name="fill the ingress",
+        does=f"{figures.connections} connections to the tower, each with half a request: as many as it takes.",
+        see="Overview: connections at their limit. Node and adapter: live, and not ready. The page goes on.",
+        why="The connection whose progress is oldest gives way to a newcomer. No thread waits for half a request.",
+        seconds=10.0,
+        then=(
+            Expectation(what="no connection is free", bound=1 + SLACK_SECONDS, holds=_full),
+            Expectation(what="the adapter says live, not ready", bound=filled + 1, holds=_adapter_live_alone),
+        ),
+        stays=(_ALIVE,),
+        after=(_adapter_back(PRESSURE_SECONDS),),
+    )
+
+
+def _paused_node(figures: Figures) -> Fault:
+    verdicts = back(figures, figures.back_after)
+    return Fault(
+        key="5",
+        name="pause a node",
+        does="SIGSTOP to the tower: its port still accepts, and nobody answers.",
+        see="The page turns grey and says how old it is. The adapter says not live within 3 s. The shop goes on.",
+        why="What is known of a node is true for 3 s; after that the adapter says no, and not what was so before.",
+        seconds=8.0,
+        then=(
+            Expectation(
+                what="the adapter says not live", bound=MAX_AGE_SECONDS + SLACK_SECONDS, holds=_adapter_not_live
+            ),
+        ),
+        stays=(),
+        after=(_adapter_back(verdicts), Expectation(what="the tower answers", bound=verdicts, holds=_tower_answers)),
+    )
+
+
+def _wedged_replica(figures: Figures) -> Fault:
+    fails = HYSTERESIS_SECONDS[Word.FAILS]
+    restart = passed(figures) + fails + RESTART_AFTER_SECONDS + passed(figures)
+    passes = passed(figures) + HYSTERESIS_SECONDS[Word.PASSES] + passed(figures)
+    return Fault(
+        key="6",
+        name="wedge a replica",
+        does=f"SIGSTOP to {WEDGED}, which is taken out of releases.json.",
+        see=f"Dependencies: {WEDGED} fails. Workloads: unhealthy after {fails:.0f} s, restarted "
+        f"{fails + RESTART_AFTER_SECONDS:.0f} s after its first failure. Topology: another revision. {SPARED} serves.",
+        why="A process that hangs is mended by a restart, as one that waits for a store is not. It is careful: only "
+        "stateless replicas, one at a time, and an event before it is done.",
+        seconds=10.0,
+        then=(
+            Expectation(what=f"{WEDGED} is failing", bound=noticed(figures), holds=_verdict(WEDGED, "failing")),
+            Expectation(
+                what=f"{WEDGED} is unhealthy",
+                bound=passed(figures) + fails + passed(figures) + SLACK_SECONDS,
+                holds=_unhealthy,
+            ),
+            Expectation(
+                what=f"{WEDGED} is restarted",
+                bound=restart + GRACE_SECONDS + START_SECONDS + SLACK_SECONDS,
+                holds=_restarted,
+            ),
+        ),
+        stays=(_ALIVE, _READY, _SPARED),
+        after=(
+            Expectation(what=f"{WEDGED} is ok", bound=START_SECONDS + back(figures), holds=_verdict(WEDGED, "ok")),
+            Expectation(what=f"{WEDGED} is healthy", bound=passes + SLACK_SECONDS, holds=_healthy),
+        ),
+    )
+
+
+PRESSURE_SECONDS: Final = 5.0
+"""How long after its last time a limit that was met counts as pressure (RA-5.5)."""
+
+_LOOKED: Final = INTERVAL_SECONDS + CHILD_SECONDS
+"""Until the adapter has looked again (RA-7.1, RA-7.2)."""
+
+
+# --- questions ------------------------------------------------------------------------------------------------------
+
+
+def _verdict(name: str, verdict: str) -> Callable[[Seen, Seen], bool]:
+    return lambda seen, _: seen.tower is not None and seen.tower.verdicts.get(name) == verdict
+
+
+def _not_ready(seen: Seen, _: Seen) -> bool:
+    return seen.tower is not None and seen.tower.readiness == "not_ready"
+
+
+def _overloaded(seen: Seen, before: Seen) -> bool:
+    return seen.tower is not None and before.tower is not None and seen.tower.overloaded > before.tower.overloaded
+
+
+def _full(seen: Seen, _: Seen) -> bool:
+    return seen.tower is not None and seen.tower.free_connections == 0
+
+
+def _tower_answers(seen: Seen, _: Seen) -> bool:
+    return seen.alive is True and seen.tower is not None and seen.tower.readiness == "ready"
+
+
+def _adapter_not_live(seen: Seen, _: Seen) -> bool:
+    return seen.adapter is not None and not seen.adapter.live
+
+
+def _adapter_not_ready(seen: Seen, _: Seen) -> bool:
+    return seen.adapter is not None and not seen.adapter.ready
+
+
+def _adapter_live_alone(seen: Seen, _: Seen) -> bool:
+    return seen.adapter is not None and seen.adapter.live and not seen.adapter.ready
+
+
+def _adapter_ready(seen: Seen, _: Seen) -> bool:
+    return seen.adapter is not None and seen.adapter.ready
+
+
+def _instance(seen: Seen, name: str) -> InstanceSeen | None:
+    return None if seen.tower is None else seen.tower.instances.get(name)
+
+
+def _unhealthy(seen: Seen, _: Seen) -> bool:
+    found = _instance(seen, WEDGED)
+    return found is not None and found.health == "unhealthy"
+
+
+def _healthy(seen: Seen, _: Seen) -> bool:
+    found = _instance(seen, WEDGED)
+    return found is not None and found.health == "healthy"
+
+
+def _restarted(seen: Seen, before: Seen) -> bool:
+    found, then = _instance(seen, WEDGED), _instance(before, WEDGED)
+    return found is not None and then is not None and found.restarts > then.restarts
+
+
+def _restarts(seen: Seen, *names: str) -> dict[str, int]:
+    rows = {} if seen.tower is None else seen.tower.instances
+    return {name: row.restarts for name, row in rows.items() if not names or name in names}
+
+
+def _kept(*names: str) -> Callable[[Seen, Seen], bool]:
+    """Return the question whether none of these was restarted, of all that both looks know without names."""
+
+    def holds(seen: Seen, before: Seen) -> bool:
+        then = _restarts(before, *names)
+        return all(then.get(name, count) == count for name, count in _restarts(seen, *names).items())
+
+    return holds
+
+
+def _alive(seen: Seen, _: Seen) -> bool:
+    return seen.alive is not False  # no answer in time may be this machine's
+
+
+def _ready(seen: Seen, _: Seen) -> bool:
+    return seen.tower is None or seen.tower.readiness == "ready"  # a look that was refused says nothing of it
+
+
+def _adapter_back(seconds: float) -> Expectation:
+    return Expectation(
+        what="the adapter says live and ready", bound=seconds + _LOOKED + SLACK_SECONDS, holds=_adapter_ready
+    )
+
+
+_ALIVE: Final = Expectation(what="the node stays alive", bound=0.0, holds=_alive)
+_READY: Final = Expectation(what="the node stays ready", bound=0.0, holds=_ready)
+_NOTHING_RESTARTED: Final = Expectation(what="nothing is restarted", bound=0.0, holds=_kept())
+_SPARED: Final = Expectation(what=f"{SPARED} is not restarted", bound=0.0, holds=_kept(SPARED))
