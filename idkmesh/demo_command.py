@@ -22,8 +22,8 @@ from idkmesh.console import EXIT_FAILED, CommandError
 from idkmesh.demo import files
 from idkmesh.demo.acts import Actor
 from idkmesh.demo.children import Children
-from idkmesh.demo.clients import Buyer
-from idkmesh.demo.course import Course, Do, Phase, Said, Tone
+from idkmesh.demo.clients import Buyer, Sales
+from idkmesh.demo.course import CALM_SECONDS, Course, Do, Phase, Said, Tone
 from idkmesh.demo.faults import table
 from idkmesh.demo.keys import END_OF_INPUT, Keys
 from idkmesh.demo.output import is_terminal, output
@@ -41,7 +41,7 @@ START_SECONDS: Final = 60.0
 """Until all parts must be well."""
 
 TURN_SECONDS: Final = 0.1
-PARTS: Final = "a control tower with its page, a router, a readiness adapter, and a shop of five processes"
+PARTS: Final = "a control tower, a router, a readiness adapter, a shop of five processes"
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )
@@ -86,10 +86,21 @@ class Ends:
         self.ask()
 
 
-def demo(request: Request, faults: Sequence[Fault] | None = None) -> int:
-    """Run the demo to its end, and return the exit code (DM-5.3). ``faults`` are those of its table unless given."""
+def demo(request: Request, faults: Sequence[Fault] | None = None, calm: float = CALM_SECONDS) -> int:
+    """Run the demo to its end, and return the exit code (DM-5.3).
+
+    ``faults`` are those of its table unless given, with ``calm`` seconds between two. Raises :class:`CommandError`.
+    """
     ends = Ends()
-    with ends.heard(), contextlib.ExitStack() as stack:
+    with ends.heard():
+        code = _run(request, faults, calm, ends)
+        with contextlib.suppress(OSError, CommandError):  # nobody may read any more
+            console.say("ended")
+    return code
+
+
+def _run(request: Request, faults: Sequence[Fault] | None, calm: float, ends: Ends) -> int:
+    with contextlib.ExitStack() as stack:
         routed = importlib.util.find_spec("httpcore") is not None
         if not routed:
             console.say("without the package httpcore there is no router: pip install 'idkmesh[demo]'")
@@ -102,7 +113,10 @@ def demo(request: Request, faults: Sequence[Fault] | None = None) -> int:
         token, router_token = _written(site)
         children = Children(site)
         stack.callback(children.close, ends.hurried)
-        running = Running(site, children, ends, request, tuple(faults or table(site.figures)))
+        began = time.monotonic()
+        until = math.inf if request.seconds is None else began + request.seconds
+        course = Course(faults=tuple(faults or table(site.figures)), began=began, until=until, calm=calm)
+        running = Running(site, children, ends, request, course)
         running.start(token, stack)
         return running.run(stack, router_token)
 
@@ -110,14 +124,12 @@ def demo(request: Request, faults: Sequence[Fault] | None = None) -> int:
 class Running:
     """One demo, from the start of its parts to the end."""
 
-    def __init__(self, site: Site, children: Children, ends: Ends, request: Request, faults: Sequence[Fault]) -> None:
+    def __init__(self, site: Site, children: Children, ends: Ends, request: Request, course: Course) -> None:
         self._site = site
         self._children = children
         self._ends = ends
         self._request = request
-        began = time.monotonic()
-        until = math.inf if request.seconds is None else began + request.seconds
-        self._course = Course(faults=faults, began=began, until=until)
+        self._course = course
 
     def start(self, token: str, stack: contextlib.ExitStack) -> None:
         """Start tower and adapter."""
@@ -148,8 +160,8 @@ class Running:
         while not self._ends.asked and (now := time.monotonic()) < course.until:
             self._children.refuse_an_end()
             seen = self._watch.seen
-            if course.phase is Phase.STARTING:
-                self._start_course(out, now)
+            if course.phase is Phase.STARTING and self._started(out, now) and buyer is not None:
+                buyer.sales = Sales()  # what failed before is no news
             self._take(course.tick(now, seen), out)
             out.show(course, seen, None if buyer is None else buyer.sales, now)
             for key in keys.wait(TURN_SECONDS):
@@ -159,12 +171,13 @@ class Running:
             out.say(ended)
         return EXIT_FAILED if self._request.seconds is not None and course.tally.missed else 0
 
-    def _start_course(self, out: Output, now: float) -> None:
+    def _started(self, out: Output, now: float) -> bool:
         unwell = self._watch.seen.unwell(routed=self._site.routed)
         if not unwell:
             self._take(self._course.well(now), out)
         elif now > self._course.began + START_SECONDS:
             raise CommandError(f"not all is well after {START_SECONDS:.0f} s: {', '.join(unwell)}")
+        return not unwell
 
     def _take(self, things: Iterator[Said | Do] | Iterator[Said], out: Output) -> None:
         for thing in things:
@@ -220,13 +233,16 @@ class Running:
 def _folder() -> Iterator[Path]:
     """Make a folder for this user alone, and remove it at the end (DM-1.4)."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix="idkmesh-demo-"))
+        folder = Path(tempfile.mkdtemp(prefix="idkmesh-demo-")).resolve()
     except OSError as error:
         raise CommandError(f"cannot make a folder in {tempfile.gettempdir()}: {console.reason(error)}") from None
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            console.complain(f"idkmesh: {folder} is not removed: {console.reason(error)}")
 
 
 def _written(site: Site) -> tuple[str, str]:

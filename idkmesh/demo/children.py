@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import idkmesh
+from idkmesh import console
 from idkmesh.child_process import Child, SpawnError, environment, hear_signals, spawn
 from idkmesh.console import CommandError
 from idkmesh.demo import files
@@ -85,7 +86,6 @@ class Children:
 
     def close(self, hurried: Callable[[], bool]) -> None:
         """End both, and wait for all that they have started. ``hurried`` says whether to kill them now."""
-        shop = shop_processes(self._site.folder)
         until = time.monotonic() + END_SECONDS
         for child in self._running.values():
             child.signal_group(signal.SIGTERM)
@@ -103,10 +103,10 @@ class Children:
             self._guard.stdin.close()
         self._guard.wait()
         until = time.monotonic() + END_SECONDS
-        while (
-            any(is_shop(pid) for pid in shop) and time.monotonic() < until
-        ):  # the tower was killed: its guard is at it
+        while (left := in_folder(self._site.folder)) and time.monotonic() < until:  # the tower's own guard is at it
             time.sleep(POLL_SECONDS)
+        if left:
+            console.complain(f"idkmesh: still ending: {', '.join(map(str, left))}")
 
     def _start(self, name: str, *arguments: str) -> Child:
         with self._log(name).open("ab") as log:
@@ -148,6 +148,16 @@ class Children:
 def shop_processes(folder: Path) -> dict[int, str]:
     """Return the shop's processes that have written down who they are: the number, and the instance's name."""
     return {pid: name for name, pid in _noted(folder) if is_shop(pid)}
+
+
+def in_folder(folder: Path) -> list[int]:
+    """Return the numbers of the processes that run there: the shop's, and their readiness commands."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):  # somebody else's, or it has ended
+            if os.readlink(place) == str(folder):
+                found.append(int(place.parent.name))
+    return found
 
 
 def process_of(folder: Path, instance: str) -> int | None:

@@ -7,6 +7,7 @@ import http.client
 import json
 import select
 import socket
+import struct
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,11 @@ HELD_SECONDS: Final = 0.5
 """How long a request of the flood takes to send its body, and how long the flood pauses after it."""
 
 REFILL_SECONDS: Final = 0.2
+BUY_SECONDS: Final = 2.0
+
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""For SO_LINGER: a close is a reset. An orderly one would be half a request, which is answered 400."""
+
 PRODUCTS: Final = ("tea", "bread", "honey")
 
 
@@ -73,10 +79,10 @@ class Sales:
 
 
 class Buyer(Client):
-    """Invokes the release of ``web`` through the router, each second."""
+    """Invokes the release of ``web`` through the router, again and again."""
 
     def __init__(self, site: Site, token: str) -> None:
-        super().__init__("buyer", 1.0)
+        super().__init__("buyer", BUY_SECONDS)
         self._site = site
         self._token = token
         self._turns = 0
@@ -164,6 +170,7 @@ class Ingress(Client):
                 client = socket.create_connection((ADDRESS, self._port), SECONDS)
             except OSError:
                 return
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             self._held.append(client)
             with contextlib.suppress(OSError):
                 client.sendall(b"GET / HTTP/1.1\r\nHost")

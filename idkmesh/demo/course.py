@@ -103,6 +103,7 @@ class Course:
     faults: Sequence[Fault]
     began: float
     until: float = math.inf
+    calm: float = CALM_SECONDS
     scheduled: bool = True
     phase: Phase = Phase.STARTING
     fault: Fault | None = None
@@ -119,7 +120,7 @@ class Course:
         if self._moves(Step.WELL, now):
             yield self._said(now, Tone.NOTE, f"all parts are well after {now - self.began:.1f} s")
             if self.scheduled:
-                yield self._said(now, Tone.NOTE, f"the first fault comes in {CALM_SECONDS:.0f} s")
+                yield self._said(now, Tone.NOTE, f"the first fault comes in {self.calm:.0f} s")
 
     def ask_for(self, fault: Fault, now: float, seen: Seen) -> Iterator[Said | Do]:
         """Begin a fault that somebody wants, or say why not (DM-2.3)."""
@@ -151,7 +152,7 @@ class Course:
     def tick(self, now: float, seen: Seen) -> Iterator[Said | Do]:
         """Judge what was seen, and do what is due."""
         if self.phase is Phase.CALM:
-            if self.scheduled and now >= self.since + CALM_SECONDS and (fault := self._following(now)) is not None:
+            if self.scheduled and now >= self.since + self.calm and (fault := self._following(now)) is not None:
                 yield from self._begin(fault, now, seen)
             return
         if self.fault is None:
@@ -168,7 +169,7 @@ class Course:
         """Return what comes next and in how many seconds; None where nobody knows."""
         if self.phase is Phase.CALM and self.scheduled:
             fault = self._following(now)
-            return None if fault is None else (f"next: {fault.name}", max(0.0, self.since + CALM_SECONDS - now))
+            return None if fault is None else (f"next: {fault.name}", max(0.0, self.since + self.calm - now))
         if self.fault is None:
             return None
         if self._open:
@@ -180,7 +181,7 @@ class Course:
         """Return the next fault of the schedule, passing over those that could not be over in time."""
         for step in range(len(self.faults)):
             fault = self.faults[(self._next + step) % len(self.faults)]
-            begins = max(now, self.since + CALM_SECONDS) if self.phase is Phase.CALM else now
+            begins = max(now, self.since + self.calm) if self.phase is Phase.CALM else now
             if begins + fault.longest <= self.until:
                 return fault
         return None

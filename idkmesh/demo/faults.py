@@ -157,7 +157,7 @@ def _filled_ingress(figures: Figures) -> Fault:
         key="4",
         name="fill the ingress",
         does=f"{figures.connections} connections to the tower, each with half a request: as many as it takes.",
-        see="Overview: connections at their limit. Node and adapter: live, and not ready. The page goes on.",
+        see="Overview: connections at their limit. The adapter, in this terminal: live, not ready. The page goes on.",
         why="The connection whose progress is oldest gives way to a newcomer. No thread waits for half a request.",
         seconds=10.0,
         then=(
@@ -175,9 +175,9 @@ def _paused_node(figures: Figures) -> Fault:
         key="5",
         name="pause a node",
         does="SIGSTOP to the tower: its port still accepts, and nobody answers.",
-        see="The page turns grey and says how old it is. The adapter says not live within 3 s. The shop goes on.",
+        see="The page turns grey and says how old it is. The adapter, in this terminal: not live. The shop goes on.",
         why="What is known of a node is true for 3 s; after that the adapter says no, and not what was so before.",
-        seconds=8.0,
+        seconds=6.0,
         then=(
             Expectation(
                 what="the adapter says not live", bound=MAX_AGE_SECONDS + SLACK_SECONDS, holds=_adapter_not_live

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 from idkmesh import console
-from idkmesh.demo.view import NO, OTHER_KEYS, YES, key_line, now_line, rows
+from idkmesh.demo.view import NO, YES, key_lines, now_line, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ class Panel:
             Text.assemble(("open ", "bold"), (self._link, "underline"), overflow="fold"),
             table,
             Text.assemble(("now  ", "bold"), now_line(course, now)),
-            Text.assemble(("keys ", "bold"), (f"{key_line(self._faults)}\n     {OTHER_KEYS}", "dim"), overflow="fold"),
+            Text.assemble(("keys ", "bold"), ("\n     ".join(key_lines(self._faults)), "dim"), overflow="fold"),
         )
 
 
@@ -109,7 +109,7 @@ def output(link: str, faults: Sequence[Fault]) -> Iterator[Output]:
         yield Plain()
         return
     screen = Console(highlight=False, markup=False, emoji=False)
-    live = Live(console=screen, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+    live = Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
     live.start()
     try:
         yield Panel(live, screen, link, faults)

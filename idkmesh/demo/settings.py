@@ -64,7 +64,7 @@ class Figures:
     back_after: int = 2
     """Successes in a row until the store counts as back (``success_threshold``)."""
     heartbeat_ms: int = 5000
-    pass_seconds: int = 5
+    pass_seconds: int = 3
     """Between two passes of the supervisor (``interval_s``)."""
     cooldown_seconds: int = 60
     check_seconds: int = 2

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 YES: Final = "yes"
 NO: Final = "no"
 UNKNOWN: Final = "?"
-OTHER_KEYS: Final = "u end the fault   s schedule on/off   o open the page   q quit"
+OTHER_KEYS: Final = "u end the fault     s schedule on/off   o open the page     q quit"
+KEYS_IN_LINE: Final = 3
+KEY_WIDTH: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,8 @@ def now_line(course: Course, now: float) -> str:
     return count or ("calm" if course.scheduled else "calm; the schedule is off")
 
 
-def key_line(faults: Sequence[Fault]) -> str:
-    """Return what the keys do."""
-    return "   ".join(f"{fault.key} {fault.name}" for fault in faults)
+def key_lines(faults: Sequence[Fault]) -> list[str]:
+    """Return what the keys do, in lines that fit a terminal of 80 columns."""
+    texts = [f"{fault.key} {fault.name}" for fault in faults]
+    lines = [texts[step : step + KEYS_IN_LINE] for step in range(0, len(texts), KEYS_IN_LINE)]
+    return ["".join(text.ljust(KEY_WIDTH) for text in line).rstrip() for line in lines] + [OTHER_KEYS]
