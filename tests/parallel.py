@@ -18,6 +18,7 @@ ROWS: Final = (
     # One LXD at a time: its daemon, its bridge and its images are the machine's.
     ("tests/functional/test_lxd.py", "tests/functional/test_lxd_supervise.py", "tests/contract/test_drivers.py"),
     ("tests/functional/test_supervise.py",),
+    ("tests/functional/test_demo.py",),
     ("tests/inspection/test_credentials.py",),
     # Three browsers: with one, its files alone would take as long as all others in three processes.
     ("tests/ui/test_dependencies.py", "tests/ui/test_looks.py", "tests/ui/test_topology.py"),

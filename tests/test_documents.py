@@ -125,10 +125,10 @@ def test_the_modules_of_the_readme() -> None:
         assert {module.driver for module in declared.modules} == drivers
 
 
-def test_run_without_arguments_serves_something_to_see(tmp_path: Path) -> None:
-    """Rule: the first command of the README starts the control tower and prints its link."""
+def test_run_serves_something_to_see(tmp_path: Path) -> None:
+    """Rule: the README's command starts a control tower alone, and prints its link."""
     port_file = tmp_path / "port"
-    assert "scripts/run" in blocks("sh")[0]
+    assert "scripts/run control-tower\n" in blocks("sh")
     command = [str(ROOT / "scripts" / "run"), "control-tower", "--port", "0", "--port-file", str(port_file)]
     with running(command) as process:
         assert process.stdout is not None
@@ -138,10 +138,15 @@ def test_run_without_arguments_serves_something_to_see(tmp_path: Path) -> None:
         assert answer(port).status == 200
 
 
-def test_run_defaults_to_the_control_tower() -> None:
-    """Rule: `scripts/run` is `idkmesh control-tower`, `scripts/run ARGS` is `idkmesh ARGS`."""
-    script = (ROOT / "scripts" / "run").read_text(encoding="utf-8")
-    assert "set -- control-tower" in script
+def test_run_defaults_to_the_demo() -> None:
+    """DM-6.1: `scripts/run`, the first command of the README, is the demo; `scripts/run ARGS` is `idkmesh ARGS`."""
+    assert blocks("sh")[0] == "scripts/run\n"
+    with running([str(ROOT / "scripts" / "run")]) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        assert lines[0].startswith("idkmesh demo: ")
+        port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", lines[1])[0])
+        assert answer(port).status == 200
     shown = subprocess.run([str(ROOT / "scripts" / "run"), "--help"], check=True, capture_output=True, text=True)
     assert "control-tower" in shown.stdout
 

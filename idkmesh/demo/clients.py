@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
+import resource
 import select
 import socket
 import struct
@@ -29,10 +31,26 @@ HELD_SECONDS: Final = 0.5
 REFILL_SECONDS: Final = 0.2
 BUY_SECONDS: Final = 2.0
 
+SPARE_DESCRIPTORS: Final = 32
+"""Left to those who look."""
+
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
 """For SO_LINGER: a close is a reset. An orderly one would be half a request, which is answered 400."""
 
 PRODUCTS: Final = ("tea", "bread", "honey")
+
+
+def room(wanted: int, limit: int, used: int) -> int:
+    """Return how many of ``wanted`` connections fit below the limit of descriptors, beside what is used. Pure."""
+    return max(0, min(wanted, limit - used - SPARE_DESCRIPTORS))
+
+
+def _room(wanted: int) -> int:
+    """Return the same by what holds now: the lowest descriptor that is free tells how many are used."""
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted if limit == resource.RLIM_INFINITY else room(wanted, limit, lowest)
 
 
 class Client:
@@ -118,7 +136,7 @@ class Flood(Client):
     def __init__(self, site: Site, token: str) -> None:
         super().__init__("flood", HELD_SECONDS)
         self._port = site.ports.page
-        self._many = 2 * site.figures.places
+        self._many = _room(2 * site.figures.places)
         self._body = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
         self._head = (
             f"POST /api/v1/inspect/http-request HTTP/1.1\r\nHost: {ADDRESS}:{self._port}\r\n"
@@ -150,7 +168,7 @@ class Ingress(Client):
     def __init__(self, site: Site) -> None:
         super().__init__("ingress", REFILL_SECONDS)
         self._port = site.ports.page
-        self._many = site.figures.connections
+        self._many = _room(site.figures.connections)
         self._held: list[socket.socket] = []
 
     def turn(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from idkmesh.console import CommandError
 from idkmesh.demo import files
+from idkmesh.demo.clients import room
 from idkmesh.demo.ports import LOWEST, chosen, first_free, is_free
 from idkmesh.demo.seen import tower_seen
 from idkmesh.demo.settings import PAGE_PORT, ROW_LENGTH, Figures, Ports, Site
@@ -150,6 +151,12 @@ def test_who_is_not_well_is_named() -> None:
     assert seen_at(1.0, instances={}, ready=False).unwell(routed=True) == ("modules", "readiness adapter")
     assert seen_at(1.0, release=None).unwell(routed=False) == ()
     assert seen_at(1.0, release=None).unwell(routed=True) == ("router",)
+
+
+@pytest.mark.parametrize(("limit", "used", "many"), [(1024, 20, 64), (100, 20, 48), (40, 20, 0)])
+def test_few_descriptors(limit: int, used: int, many: int) -> None:
+    """DM-2.5: less is opened where the limit is near, and nothing beyond it."""
+    assert room(64, limit, used) == many
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("1500\n", 1.5), ("", 0), ("-1", 0), ("1.5", 0), ("99999999", 10)])

@@ -11,6 +11,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -97,6 +98,9 @@ class Demo:
         until(lambda: words in self.text or self.process.poll() is not None, words, seconds)
         assert words in self.text, self.text
 
+    def wait_for_shop(self) -> None:
+        until(lambda: len(shop_processes(self.folder)) == 5, "the shop", LONG)
+
     @property
     def folder(self) -> Path:
         self.wait_for(": look at them")
@@ -113,10 +117,22 @@ class Demo:
 @contextlib.contextmanager
 def nothing_left(demo: Demo) -> Iterator[None]:
     """Expect the end meanwhile, and no process and no folder of it after that."""
-    folder, before = demo.folder, descendants(demo.process.pid)
-    yield
-    demo.process.wait(PATIENCE)
-    assert {pid for pid, start in before.items() if start and started_at(pid) == start} == set()
+    folder, known = demo.folder, descendants(demo.process.pid)
+    watching = threading.Event()
+
+    def watch() -> None:
+        while not watching.wait(0.2):
+            known.update(descendants(demo.process.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+        demo.process.wait(PATIENCE)
+    finally:
+        watching.set()
+        watcher.join()
+    until(lambda: all(started_at(pid) != start for pid, start in known.items() if start), known)
     assert not folder.exists()
 
 
@@ -265,7 +281,7 @@ def test_keys() -> None:
 def test_a_demo_that_is_killed() -> None:
     """DM-5.2: SIGKILL leaves its folder, and no process."""
     with plain(*COMMAND, "demo", "--port=0") as demo:
-        demo.wait_for("all parts are well", LONG)
+        demo.wait_for_shop()
         folder, before = demo.folder, descendants(demo.process.pid)
         assert len(before) >= 9
         demo.process.kill()
@@ -287,7 +303,7 @@ def test_without_the_extra() -> None:
 def test_a_part_that_ends() -> None:
     """DM-5.1, DM-5.3: the tower is killed: one line with its last one, exit code 1, and the shop ends too."""
     with plain(*COMMAND, "demo", "--port=0") as demo, nothing_left(demo):
-        demo.wait_for("all parts are well", LONG)
+        demo.wait_for_shop()
         (tower,) = (pid for pid in descendants(demo.process.pid) if b"control-tower" in commandline(pid))
         os.kill(tower, signal.SIGKILL)
         assert re.search(r"^idkmesh: the control tower has ended by itself: .+$", demo.ended(1), re.MULTILINE)
@@ -296,7 +312,7 @@ def test_a_part_that_ends() -> None:
 def test_a_second_signal() -> None:
     """DM-5.1: what hangs has 10 s to end, and none once somebody has asked twice."""
     with plain(*COMMAND, "demo", "--port=0") as demo, nothing_left(demo):
-        demo.wait_for("all parts are well", LONG)
+        demo.wait_for_shop()
         (hanging,) = (pid for pid, name in shop_processes(demo.folder).items() if name == "web-2")
         os.kill(hanging, signal.SIGSTOP)
         began = time.monotonic()
@@ -323,7 +339,7 @@ def test_wrong_usage(flag: str) -> None:
 
 def test_a_port_that_is_taken() -> None:
     """DM-1.5: one line and exit code 1, and nothing is started."""
-    with contextlib.closing(__import__("socket").create_server(("127.0.0.1", 0))) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         code, out, errors = idkmesh("demo", f"--port={listener.getsockname()[1]}")
     assert (code, out) == (1, "")
     assert re.fullmatch(r"idkmesh: cannot listen on 127\.0\.0\.1:\d+: the port is in use; .*\n", errors)
