@@ -41,7 +41,7 @@ START_SECONDS: Final = 60.0
 """Until all parts must be well."""
 
 TURN_SECONDS: Final = 0.1
-PARTS: Final = "a control tower, a router, a readiness adapter, a shop of five processes"
+PARTS: Final = "a control tower, a router, an adapter, and a shop of five processes"
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )
@@ -117,7 +117,7 @@ def _run(request: Request, faults: Sequence[Fault] | None, calm: float, ends: En
         until = math.inf if request.seconds is None else began + request.seconds
         course = Course(faults=tuple(faults or table(site.figures)), began=began, until=until, calm=calm)
         running = Running(site, children, ends, request, course)
-        running.start(token, stack)
+        running.start(token)
         return running.run(stack, router_token)
 
 
@@ -131,7 +131,7 @@ class Running:
         self._request = request
         self._course = course
 
-    def start(self, token: str, stack: contextlib.ExitStack) -> None:
+    def start(self, token: str) -> None:
         """Start tower and adapter."""
         site = self._site
         self._link = f"{site.origin}/#token={token}"
@@ -143,7 +143,6 @@ class Running:
         self._watch = Watch(site, token)
         tower = self._children.start_tower()
         self._actor = Actor(site, tower, token)
-        stack.callback(self._undo)
         node_id = self._node_id()
         if node_id is not None:
             self._children.start_adapter(node_id)
@@ -156,6 +155,17 @@ class Running:
         out = stack.enter_context(output(self._link, self._course.faults))
         if self._request.open_page:
             self._open()
+        try:
+            self._go_on(keys, out, buyer)
+        finally:
+            self._undo()
+        course = self._course
+        ended = Said(time.monotonic() - course.began, Tone.NOTE, f"ending: {course.tally}")
+        with contextlib.suppress(OSError, CommandError):  # the terminal may be gone, and its going be why
+            out.say(ended)
+        return EXIT_FAILED if self._request.seconds is not None and course.tally.missed else 0
+
+    def _go_on(self, keys: Keys, out: Output, buyer: Buyer | None) -> None:
         course = self._course
         while not self._ends.asked and (now := time.monotonic()) < course.until:
             self._children.refuse_an_end()
@@ -166,10 +176,6 @@ class Running:
             out.show(course, seen, None if buyer is None else buyer.sales, now)
             for key in keys.wait(TURN_SECONDS):
                 self._press(key, out)
-        ended = Said(time.monotonic() - course.began, Tone.NOTE, f"ending: {course.tally}")
-        with contextlib.suppress(OSError, CommandError):  # the terminal may be gone, and its going be why
-            out.say(ended)
-        return EXIT_FAILED if self._request.seconds is not None and course.tally.missed else 0
 
     def _started(self, out: Output, now: float) -> bool:
         unwell = self._watch.seen.unwell(routed=self._site.routed)
@@ -247,7 +253,7 @@ def _folder() -> Iterator[Path]:
 
 def _written(site: Site) -> tuple[str, str]:
     """Write all files, and return the tokens of tower and router."""
-    tokens = {files.TOWER_TOKEN: secrets.token_hex(32), files.ROUTER_TOKEN: secrets.token_hex(32)}
+    tokens = {files.TOWER_TOKEN: secrets.token_urlsafe(32), files.ROUTER_TOKEN: secrets.token_urlsafe(32)}
     try:
         for name, text in files.all_files(site).items():
             (site.folder / name).write_text(text, encoding="utf-8")

@@ -109,6 +109,9 @@ def output(link: str, faults: Sequence[Fault]) -> Iterator[Output]:
         yield Plain()
         return
     screen = Console(highlight=False, markup=False, emoji=False)
+    if screen.is_dumb_terminal:
+        yield Plain()
+        return
     live = Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
     live.start()
     try:
