@@ -36,20 +36,23 @@ SHOP: Final = b"idkmesh.demo.shop."
 
 
 class Children:
-    """Control tower and readiness adapter. For the main thread."""
+    """Control tower and readiness adapter. For the main thread. Raises :class:`CommandError` without a guard."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._running: dict[str, Child] = {}
         hear_signals()
-        self._guard = subprocess.Popen(  # noqa: S603  our own program
-            [sys.executable, "-I", "-S", process_guard.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-            bufsize=0,
-        )
+        try:
+            self._guard = subprocess.Popen(  # noqa: S603  our own program
+                [sys.executable, "-I", "-S", process_guard.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise CommandError(f"cannot start {sys.executable}: {console.reason(error)}") from None
 
     def start_tower(self) -> Child:
         """Start the control tower."""

@@ -31,6 +31,10 @@ HELD_SECONDS: Final = 0.5
 REFILL_SECONDS: Final = 0.2
 BUY_SECONDS: Final = 2.0
 
+PACE: Final = 8
+PACE_SECONDS: Final = 0.02
+"""A pause after so many connections: one beyond the kernel's accept queue is tried again after a whole second."""
+
 SPARE_DESCRIPTORS: Final = 32
 """Left to those who look."""
 
@@ -190,6 +194,8 @@ class Ingress(Client):
                 return
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             self._held.append(client)
+            if len(self._held) % PACE == 0:
+                self._ended.wait(PACE_SECONDS)
             with contextlib.suppress(OSError):
                 client.sendall(b"GET / HTTP/1.1\r\nHost")
 

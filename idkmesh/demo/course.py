@@ -119,8 +119,9 @@ class Course:
         """Begin: all parts are there."""
         if self._moves(Step.WELL, now):
             yield self._said(now, Tone.NOTE, f"all parts are well after {now - self.began:.1f} s")
+            comes = f"the first fault comes in {self.calm:.0f} s"
             if self.scheduled:
-                yield self._said(now, Tone.NOTE, f"the first fault comes in {self.calm:.0f} s")
+                yield self._said(now, Tone.NOTE, comes if self._following(now) else "no fault could be over by the end")
 
     def ask_for(self, fault: Fault, now: float, seen: Seen) -> Iterator[Said | Do]:
         """Begin a fault that somebody wants, or say why not (DM-2.3)."""
@@ -166,16 +167,16 @@ class Course:
             self._moves(Step.DONE, now)
 
     def countdown(self, now: float) -> tuple[str, float] | None:
-        """Return what comes next and in how many seconds; None where nobody knows."""
+        """Return what comes next, in words that end with "in" or "within", and the seconds; None where nobody knows."""
         if self.phase is Phase.CALM and self.scheduled:
             fault = self._following(now)
-            return None if fault is None else (f"next: {fault.name}", max(0.0, self.since + self.calm - now))
+            return None if fault is None else (f"next: {fault.name} in", max(0.0, self.since + self.calm - now))
         if self.fault is None:
             return None
         if self._open:
             first = min(self._open, key=lambda each: each.bound)
-            return f"{first.what}: by then", max(0.0, self.since + first.bound - now)
-        return "undone", max(0.0, self.since + self.fault.seconds - now)
+            return f"{first.what} within", max(0.0, self.since + first.bound - now)
+        return "undone in", max(0.0, self.since + self.fault.seconds - now)
 
     def _following(self, now: float) -> Fault | None:
         """Return the next fault of the schedule, passing over those that could not be over in time."""

@@ -141,8 +141,8 @@ def _flood(figures: Figures) -> Fault:
         key="3",
         name="flood the server",
         does=f"{2 * figures.places} clients send the tower a request each, and again; it has {figures.places} places.",
-        see="Overview: requests at their limit, and what was refused as overloaded, with what to do about it. "
-        "The page may miss a second. Probes are answered all the while.",
+        see="Overview: what was refused as overloaded is counted, with what to do about it; a question of the page "
+        "itself may be among it. Events: a limit is reached, and free again. Probes are answered all the while.",
         why="Beyond its places the server says 503 at once, before it reads a body, and needs no thread for it.",
         seconds=10.0,
         then=(Expectation(what="requests are refused as overloaded", bound=2 + SLACK_SECONDS, holds=_overloaded),),
@@ -157,7 +157,7 @@ def _filled_ingress(figures: Figures) -> Fault:
         key="4",
         name="fill the ingress",
         does=f"{figures.connections} connections to the tower, each with half a request: as many as it takes.",
-        see="Overview: connections at their limit. The adapter, in this terminal: live, not ready. The page goes on.",
+        see="Overview: hardly a connection is free. The adapter, in this terminal: live, not ready. The page goes on.",
         why="The connection whose progress is oldest gives way to a newcomer. No thread waits for half a request.",
         seconds=10.0,
         then=(

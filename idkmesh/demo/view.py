@@ -87,7 +87,7 @@ def _state(instance: InstanceSeen) -> str:
 def now_line(course: Course, now: float) -> str:
     """Return what is on, or what comes, with its countdown."""
     coming = course.countdown(now)
-    count = "" if coming is None else f"{coming[0]} in {coming[1]:.0f} s"
+    count = "" if coming is None else f"{coming[0]} {coming[1]:.0f} s"
     if course.phase is Phase.STARTING:
         return "starting"
     if course.fault is not None:

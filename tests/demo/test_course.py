@@ -80,7 +80,9 @@ def test_no_fault_that_could_not_be_over() -> None:
     assert done(course(long, SECOND, until=118.0).tick(110.0, seen_at(110.0))) == [("the second", False)]
     assert done(course(long, SECOND, until=117.9).tick(110.0, seen_at(110.0))) == []
     assert course(long, SECOND, until=117.9).countdown(105.0) is None
-    assert course(long, SECOND, until=118.0).countdown(105.0) == ("next: the second", 5.0)
+    told = [texts(Course(faults=(SECOND,), began=100.0, until=end).well(100.0))[1] for end in (118.0, 117.9)]
+    assert told == ["the first fault comes in 10 s", "no fault could be over by the end"]
+    assert course(long, SECOND, until=118.0).countdown(105.0) == ("next: the second in", 5.0)
 
 
 @pytest.mark.parametrize(
@@ -158,11 +160,11 @@ def test_a_fault_that_is_ended_early() -> None:
 def test_a_countdown() -> None:
     """DM-3.4: to the next fault, to the first bound, to the undoing."""
     going = course()
-    assert going.countdown(104.0) == ("next: slow the cache", 6.0)
+    assert going.countdown(104.0) == ("next: slow the cache in", 6.0)
     list(going.ask_for(FIRST, 105.0, seen_at(105.0)))
-    assert going.countdown(105.5) == ("the cache is failing: by then", 1.5)
+    assert going.countdown(105.5) == ("the cache is failing within", 1.5)
     list(going.tick(106.0, failing(106.0, "cache")))
-    assert going.countdown(106.0) == ("undone", 4.0)
+    assert going.countdown(106.0) == ("undone in", 4.0)
 
 
 def test_a_line_has_its_seconds() -> None:

@@ -58,7 +58,7 @@ def test_what_is_on() -> None:
     going = course(FIRST)
     assert now_line(going, 104.0) == "next: slow the cache in 6 s"
     list(going.ask_for(FIRST, 105.0, seen_at(105.0)))
-    assert now_line(going, 106.0) == "slow the cache: the cache is failing: by then in 1 s"
+    assert now_line(going, 106.0) == "slow the cache: the cache is failing within 1 s"
 
 
 def test_the_keys_fit_a_small_terminal() -> None:
