@@ -25,7 +25,7 @@ _ORCHESTRATOR: Final = """\
 orchestrator:
   startup:   {period_ms: 1000, timeout_ms: 900, failure_threshold: 30}
   liveness:  {period_ms: 10000, timeout_ms: 1000, failure_threshold: 3}
-  readiness: {period_ms: 1000, timeout_ms: 900, failure_threshold: 1}
+  readiness: {period_ms: 1000, timeout_ms: 900, failure_threshold: 2}
 
 watchdog: {interval_ms: 1000, max_missed_ticks: 5}
 """
@@ -60,7 +60,8 @@ def web_matrix(site: Site) -> str:
     figures, ports = site.figures, site.ports
     times = f"timeout_ms: {figures.timeout_ms}, interval_ms: {figures.interval_ms}, cache_ms: {figures.cache_ms}"
     rows = [
-        f"  - {{name: store, critical: true, probe: {_http(ports.store, '/health')}, {times}}}",
+        f"  - {{name: store, critical: true, probe: {_http(ports.store, '/health')}, {times},",
+        f"     success_threshold: {figures.back_after}}}",
         f"  - {{name: cache, critical: false, probe: {_http(ports.cache, '/health')}, {times}}}",
     ]
     return _headed("idkmesh-probe-matrix", "What web depends on.", f"{_ORCHESTRATOR}\ndependencies:", rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh.cli import main
 from idkmesh.console import CommandError
 from idkmesh.demo import files
 from idkmesh.demo.clients import room
@@ -51,6 +52,13 @@ def test_the_matrices_are_taken(written: Site) -> None:
     assert {row.name for row in matrix.dependencies} == set(WELL_TOWER.verdicts)
     assert {row.timeout_ms for row in matrix.dependencies} == {Figures().timeout_ms}
     assert [row.name for row in read_matrix(written.folder / files.WEB_MATRIX).dependencies] == ["store", "cache"]
+
+
+@pytest.mark.parametrize("name", [files.MATRIX, files.WEB_MATRIX])
+def test_nothing_is_found_in_the_matrices(written: Site, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """DM-1.4: what is meant as a start for one's own has no figures that an inspection warns of."""
+    assert main(["inspect", str(written.folder / name)]) == 0
+    assert capsys.readouterr().out.startswith("0 findings ")
 
 
 def test_the_declaration_is_taken(written: Site) -> None:
