@@ -64,7 +64,8 @@ def running(
         try:
             _, errors = process.communicate(timeout=WAIT)
         except subprocess.TimeoutExpired:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what it has started may hold its output
             process.communicate()
             raise
     assert process.returncode == ends, errors

@@ -26,6 +26,7 @@ ROWS: Final = (
     ("tests/ui/",),
     ("tests/test_cli.py",),
     ("tests/test_howto.py",),
+    ("tests/functional/test_tutorial.py",),
     ("tests/adapter/test_adapter.py",),
     ("tests/events/test_command.py",),
     ("tests/dropin/test_programs.py",),
