@@ -41,7 +41,6 @@ START_SECONDS: Final = 60.0
 """Until all parts must be well."""
 
 TURN_SECONDS: Final = 0.1
-PARTS: Final = "a control tower, a router, an adapter, and a shop of five processes"
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )
@@ -137,7 +136,8 @@ class Running:
         self._link = f"{site.origin}/#token={token}"
         guarded = f"{site.origin}/ with the token in {site.folder / files.TOWER_TOKEN}"
         shown = self._link if is_terminal() else guarded
-        console.say(f"idkmesh demo: {PARTS}")
+        router = "a router, " if site.routed else ""
+        console.say(f"idkmesh demo: a control tower, {router}an adapter, and a shop of five processes")
         console.say(f"open {shown}")
         console.say(f"its files are in {site.folder}: look at them")
         self._watch = Watch(site, token)
