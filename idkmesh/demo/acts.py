@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from idkmesh.demo import files
 from idkmesh.demo.children import is_shop, process_of
 from idkmesh.demo.clients import Flood, Ingress
-from idkmesh.demo.faults import SPARED, WEDGED
+from idkmesh.demo.questions import SPARED, WEDGED
 from idkmesh.demo.settings import DELAY_FILE
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 Laws of this module:
 
 1. A bound is a sum of figures that stand in the files or in the contract of the part that keeps them, and of
-   :data:`SLACK_SECONDS`. No figure is made up here.
+   :data:`SLACK_SECONDS`. What no contract says is named here: the start of a program, a wave of clients.
 2. An expectation is a question to two looks, the newest and the one before the fault, and to nothing else.
 """
 
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.adapter.sampling import CHILD_SECONDS, INTERVAL_SECONDS
 from idkmesh.adapter.verdict import MAX_AGE_SECONDS
+from idkmesh.demo import questions
+from idkmesh.demo.questions import SPARED, WEDGED
 from idkmesh.demo.settings import DELAY_FILE
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS
 from idkmesh.workloads.model import Word
@@ -22,7 +24,7 @@ from idkmesh.workloads.tracker import HYSTERESIS_SECONDS, RESTART_AFTER_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from idkmesh.demo.seen import InstanceSeen, Seen
+    from idkmesh.demo.seen import Seen
     from idkmesh.demo.settings import Figures
 
 SLACK_SECONDS: Final = 1.0
@@ -31,8 +33,14 @@ SLACK_SECONDS: Final = 1.0
 START_SECONDS: Final = 2.0
 """For the start of one of the shop's programs."""
 
-WEDGED: Final = "web-2"
-SPARED: Final = "web-1"
+WAVE_SECONDS: Final = 1.0
+"""From one wave of the flood to the next, and until the ingress is full."""
+
+PRESSURE_SECONDS: Final = 5.0
+"""How long after its last time a limit that was met counts as pressure (RA-5.5)."""
+
+_LOOKED: Final = INTERVAL_SECONDS + CHILD_SECONDS
+"""Until the adapter has looked again (RA-7.1, RA-7.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +114,13 @@ def _slow_cache(figures: Figures) -> Fault:
         see="Dependencies: the cache fails with a timeout. The node stays ready, with a warning.",
         why="The matrix says that the cache is not critical: slow is better than closed.",
         seconds=10.0,
-        then=(Expectation(what="the cache is failing", bound=noticed(figures), holds=_verdict("cache", "failing")),),
+        then=(
+            Expectation(
+                what="the cache is failing", bound=noticed(figures), holds=questions.verdict("cache", "failing")
+            ),
+        ),
         stays=(_ALIVE, _READY, _NOTHING_RESTARTED),
-        after=(Expectation(what="the cache is ok", bound=back(figures), holds=_verdict("cache", "ok")),),
+        after=(Expectation(what="the cache is ok", bound=back(figures), holds=questions.verdict("cache", "ok")),),
     )
 
 
@@ -124,14 +136,14 @@ def _stopped_store(figures: Figures) -> Fault:
         why="The store is critical, so nobody is to be sent here; but a restart of others would bring no store back.",
         seconds=15.0,
         then=(
-            Expectation(what="the store is failing", bound=stop, holds=_verdict("store", "failing")),
-            Expectation(what="the node is not ready", bound=stop, holds=_not_ready),
-            Expectation(what="the adapter says not ready", bound=stop + _LOOKED, holds=_adapter_not_ready),
+            Expectation(what="the store is failing", bound=stop, holds=questions.verdict("store", "failing")),
+            Expectation(what="the node is not ready", bound=stop, holds=questions.not_ready),
+            Expectation(what="the adapter says not ready", bound=stop + _LOOKED, holds=questions.adapter_not_ready),
         ),
         stays=(_ALIVE, _NOTHING_RESTARTED),
         after=(
-            Expectation(what="the store is ok", bound=start, holds=_verdict("store", "ok")),
-            Expectation(what="the adapter says ready", bound=start + _LOOKED, holds=_adapter_ready),
+            Expectation(what="the store is ok", bound=start, holds=questions.verdict("store", "ok")),
+            Expectation(what="the adapter says ready", bound=start + _LOOKED, holds=questions.adapter_ready),
         ),
     )
 
@@ -145,14 +157,19 @@ def _flood(figures: Figures) -> Fault:
         "itself may be among it. Events: a limit is reached, and free again. Probes are answered all the while.",
         why="Beyond its places the server says 503 at once, before it reads a body, and needs no thread for it.",
         seconds=10.0,
-        then=(Expectation(what="requests are refused as overloaded", bound=2 + SLACK_SECONDS, holds=_overloaded),),
+        then=(
+            Expectation(
+                what="requests are refused as overloaded",
+                bound=2 * WAVE_SECONDS + SLACK_SECONDS,
+                holds=questions.overloaded,
+            ),
+        ),
         stays=(_ALIVE,),
         after=(_adapter_back(INTERVAL_SECONDS + PRESSURE_SECONDS),),
     )
 
 
 def _filled_ingress(figures: Figures) -> Fault:
-    filled = _LOOKED + SLACK_SECONDS
     return Fault(
         key="4",
         name="fill the ingress",
@@ -161,8 +178,12 @@ def _filled_ingress(figures: Figures) -> Fault:
         why="The connection whose progress is oldest gives way to a newcomer. No thread waits for half a request.",
         seconds=10.0,
         then=(
-            Expectation(what="no connection is free", bound=1 + SLACK_SECONDS, holds=_full),
-            Expectation(what="the adapter says live, not ready", bound=filled + 1, holds=_adapter_live_alone),
+            Expectation(what="no connection is free", bound=WAVE_SECONDS + SLACK_SECONDS, holds=questions.full),
+            Expectation(
+                what="the adapter says live, not ready",
+                bound=WAVE_SECONDS + _LOOKED + SLACK_SECONDS,
+                holds=questions.adapter_live_alone,
+            ),
         ),
         stays=(_ALIVE,),
         after=(_adapter_back(PRESSURE_SECONDS),),
@@ -180,11 +201,16 @@ def _paused_node(figures: Figures) -> Fault:
         seconds=6.0,
         then=(
             Expectation(
-                what="the adapter says not live", bound=MAX_AGE_SECONDS + SLACK_SECONDS, holds=_adapter_not_live
+                what="the adapter says not live",
+                bound=MAX_AGE_SECONDS + SLACK_SECONDS,
+                holds=questions.adapter_not_live,
             ),
         ),
         stays=(),
-        after=(_adapter_back(verdicts), Expectation(what="the tower answers", bound=verdicts, holds=_tower_answers)),
+        after=(
+            _adapter_back(verdicts),
+            Expectation(what="the tower answers", bound=verdicts, holds=questions.tower_answers),
+        ),
     )
 
 
@@ -202,121 +228,37 @@ def _wedged_replica(figures: Figures) -> Fault:
         "stateless replicas, one at a time, and an event before it is done.",
         seconds=10.0,
         then=(
-            Expectation(what=f"{WEDGED} is failing", bound=noticed(figures), holds=_verdict(WEDGED, "failing")),
+            Expectation(
+                what=f"{WEDGED} is failing", bound=noticed(figures), holds=questions.verdict(WEDGED, "failing")
+            ),
             Expectation(
                 what=f"{WEDGED} is unhealthy",
                 bound=passed(figures) + fails + passed(figures) + SLACK_SECONDS,
-                holds=_unhealthy,
+                holds=questions.unhealthy,
             ),
             Expectation(
                 what=f"{WEDGED} is restarted",
                 bound=restart + GRACE_SECONDS + START_SECONDS + SLACK_SECONDS,
-                holds=_restarted,
+                holds=questions.restarted,
             ),
         ),
         stays=(_ALIVE, _READY, _SPARED),
         after=(
-            Expectation(what=f"{WEDGED} is ok", bound=START_SECONDS + back(figures), holds=_verdict(WEDGED, "ok")),
-            Expectation(what=f"{WEDGED} is healthy", bound=passes + SLACK_SECONDS, holds=_healthy),
+            Expectation(
+                what=f"{WEDGED} is ok", bound=START_SECONDS + back(figures), holds=questions.verdict(WEDGED, "ok")
+            ),
+            Expectation(what=f"{WEDGED} is healthy", bound=passes + SLACK_SECONDS, holds=questions.healthy),
         ),
     )
 
 
-PRESSURE_SECONDS: Final = 5.0
-"""How long after its last time a limit that was met counts as pressure (RA-5.5)."""
-
-_LOOKED: Final = INTERVAL_SECONDS + CHILD_SECONDS
-"""Until the adapter has looked again (RA-7.1, RA-7.2)."""
-
-
-# --- questions ------------------------------------------------------------------------------------------------------
-
-
-def _verdict(name: str, verdict: str) -> Callable[[Seen, Seen], bool]:
-    return lambda seen, _: seen.tower is not None and seen.tower.verdicts.get(name) == verdict
-
-
-def _not_ready(seen: Seen, _: Seen) -> bool:
-    return seen.tower is not None and seen.tower.readiness == "not_ready"
-
-
-def _overloaded(seen: Seen, before: Seen) -> bool:
-    return seen.tower is not None and before.tower is not None and seen.tower.overloaded > before.tower.overloaded
-
-
-def _full(seen: Seen, _: Seen) -> bool:
-    return seen.tower is not None and seen.tower.free_connections == 0
-
-
-def _tower_answers(seen: Seen, _: Seen) -> bool:
-    return seen.alive is True and seen.tower is not None and seen.tower.readiness == "ready"
-
-
-def _adapter_not_live(seen: Seen, _: Seen) -> bool:
-    return seen.adapter is not None and not seen.adapter.live
-
-
-def _adapter_not_ready(seen: Seen, _: Seen) -> bool:
-    return seen.adapter is not None and not seen.adapter.ready
-
-
-def _adapter_live_alone(seen: Seen, _: Seen) -> bool:
-    return seen.adapter is not None and seen.adapter.live and not seen.adapter.ready
-
-
-def _adapter_ready(seen: Seen, _: Seen) -> bool:
-    return seen.adapter is not None and seen.adapter.ready
-
-
-def _instance(seen: Seen, name: str) -> InstanceSeen | None:
-    return None if seen.tower is None else seen.tower.instances.get(name)
-
-
-def _unhealthy(seen: Seen, _: Seen) -> bool:
-    found = _instance(seen, WEDGED)
-    return found is not None and found.health == "unhealthy"
-
-
-def _healthy(seen: Seen, _: Seen) -> bool:
-    found = _instance(seen, WEDGED)
-    return found is not None and found.health == "healthy"
-
-
-def _restarted(seen: Seen, before: Seen) -> bool:
-    found, then = _instance(seen, WEDGED), _instance(before, WEDGED)
-    return found is not None and then is not None and found.restarts > then.restarts
-
-
-def _restarts(seen: Seen, *names: str) -> dict[str, int]:
-    rows = {} if seen.tower is None else seen.tower.instances
-    return {name: row.restarts for name, row in rows.items() if not names or name in names}
-
-
-def _kept(*names: str) -> Callable[[Seen, Seen], bool]:
-    """Return the question whether none of these was restarted, of all that both looks know without names."""
-
-    def holds(seen: Seen, before: Seen) -> bool:
-        then = _restarts(before, *names)
-        return all(then.get(name, count) == count for name, count in _restarts(seen, *names).items())
-
-    return holds
-
-
-def _alive(seen: Seen, _: Seen) -> bool:
-    return seen.alive is not False  # no answer in time may be this machine's
-
-
-def _ready(seen: Seen, _: Seen) -> bool:
-    return seen.tower is None or seen.tower.readiness == "ready"  # a look that was refused says nothing of it
-
-
 def _adapter_back(seconds: float) -> Expectation:
     return Expectation(
-        what="the adapter says live and ready", bound=seconds + _LOOKED + SLACK_SECONDS, holds=_adapter_ready
+        what="the adapter says live and ready", bound=seconds + _LOOKED + SLACK_SECONDS, holds=questions.adapter_ready
     )
 
 
-_ALIVE: Final = Expectation(what="the node stays alive", bound=0.0, holds=_alive)
-_READY: Final = Expectation(what="the node stays ready", bound=0.0, holds=_ready)
-_NOTHING_RESTARTED: Final = Expectation(what="nothing is restarted", bound=0.0, holds=_kept())
-_SPARED: Final = Expectation(what=f"{SPARED} is not restarted", bound=0.0, holds=_kept(SPARED))
+_ALIVE: Final = Expectation(what="the node stays alive", bound=0.0, holds=questions.alive)
+_READY: Final = Expectation(what="the node stays ready", bound=0.0, holds=questions.ready)
+_NOTHING_RESTARTED: Final = Expectation(what="nothing is restarted", bound=0.0, holds=questions.kept())
+_SPARED: Final = Expectation(what=f"{SPARED} is not restarted", bound=0.0, holds=questions.kept(SPARED))
