@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -299,6 +300,31 @@ def topology(browser: Browser, folder: Path) -> None:
         agent.shutdown()
 
 
+def demo(browser: Browser) -> None:
+    """Take what the tutorial shows: the demo, by its own schedule, while its store is stopped."""
+    command = [sys.executable, "-m", "idkmesh", "demo", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            said = iter(process.stdout or ())
+            _, link = next(said), next(said)
+            origin, file = re.findall(r"^open (\S+)/ with the token in (\S+)$", link)[0]
+            context = browser.new_context(viewport=WIDE, color_scheme="light")
+            page = context.new_page()
+            next(line for line in said if "all parts are well" in line)
+            page.goto(f"{origin}/#token={Path(file).read_text(encoding='ascii').strip()}")
+            next(line for line in said if "the node is not ready: seen" in line)
+            expect(page.locator("#verdict")).to_have_text("Not ready", timeout=10_000)
+            take(page, "demo-overview")
+            page.goto(f"{origin}/#/dependencies")
+            expect(page.locator(".dependency")).to_have_count(5)
+            page.wait_for_timeout(1500)
+            take(page, "demo-dependencies")
+            context.close()
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
 def looks(browser: Browser, origin: str, route: tuple[str, str], *, verdict: str, rows: tuple[str, int]) -> None:
     """Take a page of lists in light, in dark with one open, and narrow, once it shows its rows."""
     page_name, opened = route
@@ -365,6 +391,7 @@ def main() -> None:
             dependencies(browser, Path(folder) / "dependencies")
             workloads(browser, Path(folder) / "workloads")
             topology(browser, Path(folder) / "topology")
+            demo(browser)
         finally:
             ended.set()
             busy.join()
