@@ -14,8 +14,10 @@ import pytest
 from idkmesh.demo.faults import table
 from idkmesh.demo.settings import PAGE_PORT, Figures
 from tests.documents import ROOT, WAIT, answer, blocks_of, environment, running, shell
+from tests.functional.supervise_support import until
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="the demo reads from /proc who runs")
@@ -38,10 +40,23 @@ class Place(NamedTuple):
 
     def types(self, text: str, folder: Path | None = None) -> str:
         """Type lines as they stand, but for the port; return what they print. Each succeeds, and warns of nothing."""
-        environ = environment(HOME=str(self.home))
-        done = shell(text.replace(str(PAGE_PORT), str(self.port)), folder or self.folder, environ)
+        done = self._typed(text, folder)
         assert (done.returncode, done.stderr) == (0, ""), text
         return done.stdout
+
+    def sees(self, pattern: str, text: str, folder: Path | None = None) -> None:
+        """Type lines until they print what is wanted: on a busy machine a probe may be late, and is asked again."""
+
+        def seen() -> bool:
+            found[:] = [self._typed(text, folder).stdout]
+            return re.search(pattern, found[0], re.MULTILINE | re.DOTALL) is not None
+
+        found: list[str] = []
+        until(seen, found, WAIT)
+
+    def _typed(self, text: str, folder: Path | None) -> subprocess.CompletedProcess[str]:
+        environ = environment(HOME=str(self.home))
+        return shell(text.replace(str(PAGE_PORT), str(self.port)), folder or self.folder, environ)
 
 
 def linked(line: str) -> tuple[str, int]:
@@ -82,10 +97,7 @@ def test_the_second_terminal(place: Place) -> None:
     activate, enter = ENTER.splitlines()
     assert activate == ". .venv/bin/activate"
     assert place.folder.match(Path(enter.removeprefix("cd ")).name)
-    printed = place.types(ASK)
-    assert printed.startswith("ready\nok\nnode ")
-    assert "shop-web/1.0.0/r1  populated" in printed
-    assert "idkmesh.readiness.changed" in printed
+    place.sees(r"\Aready\nok\nnode .*^store  .*^shop-web/1\.0\.0/r1  populated .*idkmesh\.agent\.invoked", ASK)
 
 
 def test_following_events(place: Place) -> None:
@@ -100,11 +112,9 @@ def test_following_events(place: Place) -> None:
 def test_the_fault_that_a_reader_can_type(place: Place) -> None:
     """DM-2.1: the first fault is one line, and another one undoes it."""
     place.types(SLOW)
-    (slow,) = re.findall(r"^cache .*$", place.types("idkmesh probes run matrix.yaml"), re.MULTILINE)
-    assert "timeout" in slow
+    place.sees(r"^cache [^\n]* timeout$", LOOK)
     place.types(MEND)
-    (mended,) = re.findall(r"^cache .*$", place.types("idkmesh probes run matrix.yaml"), re.MULTILINE)
-    assert " ok " in mended
+    place.sees(r"^cache [^\n]* ok ", LOOK)
 
 
 def test_each_fault_is_told_with_its_bounds() -> None:
@@ -133,12 +143,9 @@ def test_the_files_are_a_start_for_ones_own(tmp_path: Path) -> None:
         assert "/#token=" in process.stdout.readline() + process.stdout.readline()
         port = int(port_file.read_text())
         assert answer(port, "/readyz", 200).status == 200
-        judged = place.types(JUDGE, own)
-        assert judged.startswith("0 findings ")
+        assert place.types(JUDGE, own).startswith("0 findings ")
         assert ROW.count("http://127.0.0.1:8080/health") == 1
         with (own / "matrix.yaml").open("a", encoding="utf-8") as matrix:
             matrix.write(ROW.replace("http://127.0.0.1:8080/health", f"http://127.0.0.1:{port}/healthz"))
-        rows = [line.split() for line in place.types(LOOK, own).splitlines()[1:]]
-        assert {row[0]: row[3] for row in rows} == dict.fromkeys(
-            ("store", "cache", "web-1", "web-2", "worker", "ours"), "ok"
-        )
+        rows = ("store", "cache", "web-1", "web-2", "worker", "ours")
+        place.sees("".join(rf"^{name} +\w+ +\w+ +ok .*" for name in rows), LOOK, own)
