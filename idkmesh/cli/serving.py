@@ -122,8 +122,8 @@ def add_router(commands: Commands) -> None:
         "release, and fail closed where none is known. SIGTERM drains.",
         epilog=serving(
             ROUTER,
-            "with --check: 0 it is right, 1 it needs a package or a file of releases that is not here, 2 wrong usage or a "
-            "bad file",
+            "with --check: 0 it is right, 1 it needs a package or a file of releases that is not here, 2 wrong usage "
+            "or a bad file",
         ),
     )
     parser.add_argument("--check", action="store_true", help="judge FILE and the token files that it names, and end")
