@@ -256,7 +256,7 @@ def test_variable_that_is_no_setting_is_told() -> None:
 
 
 def test_control_tower_announces_serves_and_ends_with_0(tmp_path: Path) -> None:
-    """CT-9.1, CT-9.2, CT-9.4: the real port at once, the link, the port file, and a quiet end."""
+    """CT-9.1, CT-9.2, CT-9.4, CLI-02, CLI-04: the real port at once, the link, the port file, and a quiet end."""
     port_file = tmp_path / "port"
     with serving("control-tower", "--port=0", f"--port-file={port_file}") as service:
         assert service.line == f"idkmesh control-tower {__version__} listens on http://127.0.0.1:{service.port}\n"
@@ -295,7 +295,7 @@ def test_control_tower_on_sigint() -> None:
 
 
 def test_localhost_and_brackets() -> None:
-    """CT-2.1, CT-9.2: localhost is 127.0.0.1; IPv6 is announced in brackets."""
+    """CT-2.1, CT-9.2, CLI-10: localhost is 127.0.0.1; IPv6 is announced in brackets."""
     with serving("control-tower", "--port=0", "--host=localhost") as service:
         assert service.host == "127.0.0.1"
     for host in ("::1", "[::1]"):
@@ -306,7 +306,7 @@ def test_localhost_and_brackets() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "node.example"])
 def test_control_tower_refuses_other_addresses(host: str) -> None:
-    """CT-1.1, CT-2.1: one line, exit code 1."""
+    """CT-1.1, CT-2.1, SEC-05: one line, exit code 1."""
     code, text, errors = idkmesh("control-tower", f"--host={host}")
     assert (code, text) == (1, "")
     assert one_line(errors)
@@ -343,7 +343,7 @@ def test_published_connections_are_those_in_force() -> None:
 
 @pytest.mark.parametrize("command", [("control-tower",), ("serve", ".")])
 def test_busy_port(command: tuple[str, ...], tmp_path: Path) -> None:
-    """CT-9.3: one line with the address, what to do, exit code 1, no port file."""
+    """CT-9.3, CLI-01: one line with the address, what to do, exit code 1, no port file."""
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
         more = (f"--port-file={tmp_path / 'port'}",) if command[0] == "control-tower" else ()
@@ -403,7 +403,7 @@ def test_unwritable_port_file(tmp_path: Path) -> None:
 
 
 def test_port_file_in_a_shared_folder(tmp_path: Path) -> None:
-    """CT-9.1: what others have laid down is not written through: links under names that can be guessed, or FILE's."""
+    """CT-9.1, CLI-02: what others have laid down is not written through: links under guessable names, or FILE's."""
     victim, port_file = tmp_path / "victim", tmp_path / "port"
     victim.write_text("precious")
     port_file.symlink_to(victim)
@@ -468,7 +468,7 @@ def test_port_file_after_a_forced_end(tmp_path: Path) -> None:
 
 
 def test_token_is_in_no_log(tmp_path: Path) -> None:
-    """CT-2.6: the access log has neither fields nor query strings."""
+    """CT-2.6, SEC-04: the access log has neither fields nor query strings."""
     with serving(
         "control-tower", "--port=0", IDKMESH_CONTROL_TOWER_TOKEN=TOKEN, IDKMESH_HTTP_ACCESS_LOG="1"
     ) as service:
@@ -531,7 +531,7 @@ def test_open_gives_the_link_to_the_browser(tmp_path: Path) -> None:
 
 
 def test_announced_port_accepts_at_once() -> None:
-    """CT-9.1: the line comes when the port listens, whatever standard output is."""
+    """CT-9.1, CLI-02, CLI-04: the line comes when the port listens, whatever standard output is."""
     for _ in range(5):
         with (
             serving("control-tower", "--port=0") as service,
@@ -593,7 +593,7 @@ def test_ignored_sigint_stays_ignored_while_modules_load() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a terminal's way to close a pipe")
 def test_closed_pipe_is_a_quiet_end() -> None:
-    """CT-9.5: output that nobody reads is 141 and no word, as SIGPIPE would end it."""
+    """CT-9.5, CLI-08: output that nobody reads is 141 and no word, as SIGPIPE would end it."""
     read, write = os.pipe()
     os.close(read)
     for arguments in (("--help",), ("control-tower", "--port=0"), ("inspect-request", "-")):
@@ -611,7 +611,7 @@ def test_closed_pipe_is_a_quiet_end() -> None:
 
 
 def test_closed_standard_streams() -> None:
-    """Standard output and error may be closed from the start."""
+    """CLI-08: standard output and error may be closed from the start."""
     done = subprocess.run(
         ["/bin/sh", "-c", f'exec "{sys.executable}" -m idkmesh inspect-request - <&- >&- 2>&-'],
         env=environment(),
@@ -643,7 +643,7 @@ def test_start_to_first_answer_is_quick() -> None:
 
 
 def test_help_does_not_load_the_server() -> None:
-    """--help and --version stay quick: no server is imported."""
+    """CLI-07: --help and --version stay quick: no server is imported."""
     code = "import sys, idkmesh.cli as cli; cli.main(['--version']); print('idkmesh.httpd' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
     assert done.stdout.splitlines()[1] == "False"
@@ -673,7 +673,7 @@ def test_inspect_request(data: bytes, code: int, verdict: str, tmp_path: Path) -
 
 
 def test_inspect_request_prints_any_byte_in_any_encoding(tmp_path: Path) -> None:
-    """CT-9.5: field values are any byte, terminals are any encoding: no encoding error."""
+    """CT-9.5, CLI-08: field values are any byte, terminals are any encoding: no encoding error."""
     file = tmp_path / "request.bin"
     file.write_bytes(b"GET / HTTP/1.1\r\nHost: a\r\nX: \xe2\x80\xae\xff\r\n\r\n")
     settings: list[dict[str, Any]] = [
@@ -820,7 +820,7 @@ def test_serve_without_a_target(folder: Path, target: str, told: str) -> None:
     ],
 )
 def test_serve_folder_strange_paths(folder: Path, target: str) -> None:
-    """Never a file outside the folder, a traceback, or a redirect to another host."""
+    """HTTP-13: never a file outside the folder, a traceback, or a redirect to another host."""
     with serving("serve", "site", "--port=0", cwd=folder) as service:
         with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
             client.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
@@ -848,7 +848,7 @@ def test_serve_folder_names_and_queries(folder: Path) -> None:
 
 
 def test_serve_folder_redirects_stay_here(folder: Path) -> None:
-    """The redirect that adds a slash names a path of this server, whatever the path begins with."""
+    """HTTP-11: the redirect that adds a slash names a path of this server, whatever the path begins with."""
     with serving("serve", "site", "--port=0", cwd=folder) as service:
         for target in ("/sub", "//sub", "//evil.example/../sub"):
             with socket.create_connection(("127.0.0.1", service.port), PATIENCE) as client:
@@ -865,7 +865,7 @@ def test_serve_warns_of_other_addresses(folder: Path) -> None:
 
 
 def test_serve_hosts(folder: Path) -> None:
-    """IPv6 in brackets; the empty host and a name that is none are one line."""
+    """CLI-10: IPv6 in brackets; the empty host and a name that is none are one line."""
     with serving("serve", "site", "--port=0", "--host=::1", cwd=folder) as service:
         assert "http://[::1]:" in service.line
         assert service.get("/a.txt") == (200, b"file")

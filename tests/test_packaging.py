@@ -38,19 +38,19 @@ def names(directory: Path) -> list[str]:
 
 
 def test_both_wheels_have_the_same_files(built: Path) -> None:
-    """Rule: a wheel made from the source archive equals one made from the tree."""
+    """CLI-05: a wheel made from the source archive equals one made from the tree."""
     assert names(built / "tree") == names(built / "sdist")
 
 
 def test_the_wheel_has_every_file_of_the_package(built: Path) -> None:
-    """Rule: data files are part of the package: schemas, page, type marker."""
+    """CLI-05: data files are part of the package: schemas, page, type marker."""
     files = (path for path in (ROOT / "idkmesh").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     expected = {path.relative_to(ROOT).as_posix() for path in files}
     assert expected <= set(names(built / "tree"))
 
 
 def test_the_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None:
-    """Rule: installed into an empty environment, in a path with spaces, the command serves its page and its assets."""
+    """CLI-05: installed into an empty environment, in a path with spaces, the command serves page and assets."""
     place = tmp_path / "an ünusual place"
     venv.create(place, with_pip=False)
     (wheel,) = (built / "tree").glob("*.whl")

@@ -280,7 +280,7 @@ def answer_of(verdict: Any) -> tuple[int, str, list[str], list[str]]:
 
 
 def test_a_store_that_fails_is_not_ready() -> None:
-    """CT-4.6, EV-2.8, RA-5.6: readiness is 503 with Retry-After and names the store; startup and liveness hold."""
+    """CT-4.6, EV-2.8, RA-5.6, STORE-05: readiness is 503 with Retry-After and names it; startup and liveness hold."""
     state = probes(failing="the disk is full")
     assert answer_of(state.readiness()) == (503, "not_ready", ["event_store"], [])
     assert not state.activation_ready()
@@ -378,7 +378,7 @@ def test_probe_document_has_these_members() -> None:
 
 
 def test_no_route_changes_anything() -> None:
-    """CT-1.2, HS-9.7: every method is safe but the inspections', which give the same answer to the same bytes."""
+    """CT-1.2, HS-9.7, SEC-02: every method is safe but the inspections', which answer the same bytes alike."""
     served = table()
     changing = [route for route in served.routes if route.method not in {"GET", "HEAD"}]
     paths = [f"/api/v1/inspect/{what}" for what in ("http-request", "probes", "readiness-command")]

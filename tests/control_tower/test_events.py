@@ -266,7 +266,7 @@ def test_cursor_beyond_the_newest(own: Tower) -> None:
 
 
 def test_cursor_below_the_floor(start: Any) -> None:
-    """EV-2.4, EV-4.4, EV-5.4: what retention gave up is 410 in the list and in the stream; the floor itself is not."""
+    """EV-2.4, EV-4.4, EV-5.4, SSE-10: what retention gave up is 410 in list and stream; the floor itself is not."""
     with start(retention=Retention(event_retention_count=100)) as tower:
         emit(tower, 300)
         feed = tower.server.events
@@ -312,7 +312,7 @@ def test_stream_carries_what_the_list_has(own: Tower) -> None:
 
 
 def test_reconnect_gets_the_missed_events_alone(own: Tower) -> None:
-    """EV-5.3: twenty are read, five happen while nobody reads, and the next stream has exactly those."""
+    """EV-5.3, SSE-07: twenty are read, five happen while nobody reads, and the next stream has exactly those."""
     with streaming(own, f"Last-Event-ID: {own.server.events.snapshot().epoch}.0") as stream:
         emit(own, 20 - STARTED)
         stream.until(b'"number":%d}}\n\n' % (19 - STARTED))
@@ -353,7 +353,7 @@ def test_stream_position_without_an_event(own: Tower) -> None:
     ],
 )
 def test_last_event_id_that_is_no_position(own: Tower, value: str) -> None:
-    """EV-5.4: garbage, another epoch, beyond the newest, and twice: 400 invalid_last_event_id, never a dead stream."""
+    """EV-5.4, SSE-10: garbage, another epoch, too high, and twice: 400 invalid_last_event_id, never a dead stream."""
     epoch = own.server.events.snapshot().epoch
     if value == "EPOCH.1 ":  # the field's own white space is not part of the value
         with streaming(own, f"Last-Event-ID: {epoch}.1 ") as stream:
@@ -549,7 +549,7 @@ def test_serving_again_writes_each_event_once(tmp_path: Path) -> None:
 
 
 def test_token_stands_in_no_event_and_no_file(own: Tower) -> None:
-    """CT-2.6: nor in the store, nor in what is beside it."""
+    """CT-2.6, SEC-04: nor in the store, nor in what is beside it."""
     with streaming(own):
         emit(own)
     assert TOKEN not in json.dumps(items(own))

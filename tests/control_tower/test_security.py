@@ -80,7 +80,7 @@ def test_loopback_addresses(host: str, address: str) -> None:
     ],
 )
 def test_anything_else_is_refused_in_one_line(host: str) -> None:
-    """CT-2.1: other addresses, names, wildcards and the empty host."""
+    """CT-2.1, SEC-05: other addresses, names, wildcards and the empty host."""
     with pytest.raises(ValueError, match="no loopback address") as caught:
         loopback_address(host)
     assert "\n" not in str(caught.value)
@@ -98,7 +98,7 @@ def test_anything_else_is_refused_in_one_line(host: str) -> None:
     ],
 )
 def test_hosts_of_this_service(host: str) -> None:
-    """CT-2.2: each legitimate form."""
+    """CT-2.2, SEC-01: each legitimate form."""
     assert host_code(host) is None
 
 
@@ -121,7 +121,7 @@ def test_hosts_of_this_service(host: str) -> None:
     ],
 )
 def test_foreign_hosts(host: str) -> None:
-    """CT-2.2: another name, or another port, is a page that was re-pointed here."""
+    """CT-2.2, SEC-01: another name, or another port, is a page that was re-pointed here."""
     assert host_code(host) == "forbidden_host"
 
 

@@ -47,14 +47,14 @@ def test_probes_answer_under_any_host(tower: Any, path: str, host: str) -> None:
 @pytest.mark.parametrize("path", [*PAGES, *API, "/nowhere", "//evil.example/"])
 @pytest.mark.parametrize("host", ["evil.example", "10.244.0.5:8000", "127.0.0.1", "localhost.evil.example"])
 def test_every_other_path_needs_this_host(tower: Any, path: str, host: str) -> None:
-    """CT-2.2, PROBE-10: before routing and whatever the token, with nothing told."""
+    """CT-2.2, PROBE-10, SEC-01: before routing and whatever the token, with nothing told."""
     answer = tower.ask(f"GET {path}", f"X-IDKMesh-UI-Token: {TOKEN}", host=host)
     assert (answer.status, answer.code) == (403, "forbidden_host")
     assert path == "/" or path.encode() not in answer.body
 
 
 def test_legitimate_hosts_over_both_names(tower: Any) -> None:
-    """CT-2.2: each form of this machine's own name."""
+    """CT-2.2, SEC-01: each form of this machine's own name."""
     port = tower.server.server_port
     for name in ("localhost", "LOCALHOST", "localhost.", "127.0.0.1", "[::1]"):
         assert tower.ask("GET /", host=f"{name}:{port}").status == 200
@@ -62,7 +62,7 @@ def test_legitimate_hosts_over_both_names(tower: Any) -> None:
 
 @pytest.mark.parametrize("path", API)
 def test_api_needs_the_token(tower: Any, path: str) -> None:
-    """CT-2.4, CT-2.7: 401 without, 200 with, in either field; a loopback peer and a proxy's fields grant nothing."""
+    """CT-2.4, CT-2.7, SEC-07: 401 without, 200 with, in either field; loopback and a proxy's fields grant nothing."""
     answer = tower.ask(f"GET {path}", "X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", f"Cookie: t={TOKEN}")
     assert (answer.status, answer.code) == (401, "unauthorized")
     assert answer.fields["www-authenticate"].startswith("Bearer")
@@ -73,7 +73,7 @@ def test_api_needs_the_token(tower: Any, path: str) -> None:
 
 @pytest.mark.parametrize("path", [*PAGES, *API])
 def test_foreign_origins(tower: Any, path: str) -> None:
-    """CT-2.3: another site, another port of this machine, an opaque origin."""
+    """CT-2.3, SEC-02: another site, another port of this machine, an opaque origin."""
     for field in (
         "Origin: http://evil.example",
         "Origin: null",
@@ -87,7 +87,7 @@ def test_foreign_origins(tower: Any, path: str) -> None:
 
 
 def test_preflight_gets_no_permission(tower: Any) -> None:
-    """CT-2.3: a preflight of another origin is refused without a CORS field."""
+    """CT-2.3, SEC-02: a preflight of another origin is refused without a CORS field."""
     answer = tower.ask(
         "OPTIONS /api/v1/inspect/http-request", "Origin: http://evil.example", "Access-Control-Request-Method: POST"
     )
@@ -97,7 +97,7 @@ def test_preflight_gets_no_permission(tower: Any) -> None:
 
 @pytest.mark.parametrize("path", [*PROBES, *PAGES, *API])
 def test_head_is_get_without_a_body(tower: Any, path: str) -> None:
-    """CT-3.4: same fields, same length, no byte of a body."""
+    """CT-3.4, HTTP-10: same fields, same length, no byte of a body."""
     get, head = tower.api(f"GET {path}"), tower.api(f"HEAD {path}")
     assert head.body == b""
     moving = {"date", "x-request-id"} | ({"content-length"} if path == "/api/v1/status" else set())
@@ -111,7 +111,7 @@ def test_head_is_get_without_a_body(tower: Any, path: str) -> None:
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/static/css/base.css", "/api/v1/status"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
 def test_known_methods_get_405_with_allow(tower: Any, path: str, method: str) -> None:
-    """CT-3.5: RFC 9110 15.5.6."""
+    """CT-3.5, HTTP-10: RFC 9110 15.5.6."""
     answer = tower.api(f"{method} {path}")
     assert (answer.status, answer.code) == (405, "method_not_allowed")
     assert answer.fields["allow"] == "GET, HEAD"
@@ -119,7 +119,7 @@ def test_known_methods_get_405_with_allow(tower: Any, path: str, method: str) ->
 
 @pytest.mark.parametrize("method", ["get", "BREW", "PROPFIND", "G"])
 def test_unknown_methods_get_501(tower: Any, method: str) -> None:
-    """CT-3.5: RFC 9110 9.1."""
+    """CT-3.5, HTTP-10: RFC 9110 9.1."""
     for path in ("/healthz", "/", "/api/v1/status"):
         answer = tower.api(f"{method} {path}")
         assert (answer.status, answer.code) == (501, "not_implemented")
@@ -152,7 +152,7 @@ def test_unknown_methods_get_501(tower: Any, method: str) -> None:
     ],
 )
 def test_strange_paths_are_404(tower: Any, target: str) -> None:
-    """CT-3.2: never a file outside the list, never a redirect, never a 500."""
+    """CT-3.2, HTTP-11, HTTP-13: never a file outside the list, never a redirect, never a 500."""
     answer = tower.api(f"GET {target}")
     assert (answer.status, answer.code) == (404, "not_found")
     assert "location" not in answer.fields
@@ -169,7 +169,7 @@ def test_strange_paths_are_404(tower: Any, target: str) -> None:
     ],
 )
 def test_every_answer_carries_the_fields(tower: Any, line: str, host: str | None) -> None:
-    """CT-2.8, HS-12.2: who answers, the caller's id, no storing, no sniffing, no framing."""
+    """CT-2.8, HS-12.2, SEC-08: who answers, the caller's id, no storing, no sniffing, no framing."""
     answer = tower.ask(line, "X-Request-ID: my-id.1", host=host)
     fields = answer.fields
     assert fields["x-request-id"] == "my-id.1"
@@ -306,13 +306,13 @@ def test_inspection_shows_markup_as_data(tower: Any) -> None:
 def test_inspection_refuses_what_it_does_not_read(
     tower: Any, fields: tuple[str, ...], body: bytes | None, expected: tuple[int, str]
 ) -> None:
-    """CT-6.1, HS-6.2, HS-6.5: type, length, size."""
+    """CT-6.1, HS-6.2, HS-6.5, SEC-02: type, length, size."""
     answer = tower.api("POST /api/v1/inspect/http-request", *fields, body=body)
     assert (answer.status, answer.code) == expected
 
 
 def test_inspection_needs_the_token_and_the_origin(tower: Any) -> None:
-    """CT-2.3, CT-2.4: a form of another page does nothing."""
+    """CT-2.3, CT-2.4, SEC-02: a form of another page does nothing."""
     path = "POST /api/v1/inspect/http-request"
     assert tower.ask(path, "Content-Type: message/http", body=b"x").status == 401
     assert tower.api(path, "Content-Type: message/http", "Origin: null", body=b"x").status == 403
@@ -406,7 +406,7 @@ def test_probes_in_a_drain(start: Callable[..., Any]) -> None:
 
 
 def test_ipv6(start: Callable[..., Any]) -> None:
-    """CT-9.2: ::1 is bound as IPv6, named in brackets, and accepted as Host."""
+    """CT-9.2, CLI-10: ::1 is bound as IPv6, named in brackets, and accepted as Host."""
     try:
         socket.socket(socket.AF_INET6).close()
     except OSError:
@@ -427,7 +427,7 @@ def test_impossible_towers_are_refused_when_made(tmp_path: Path) -> None:
 
 
 def test_link_carries_the_token_in_the_fragment(tower: Any) -> None:
-    """CT-9.2: the fragment is what a browser does not send."""
+    """CT-9.2, SEC-04: the fragment is what a browser does not send."""
     assert tower.server.link == f"{tower.server.origin}/#token={TOKEN}"
 
 

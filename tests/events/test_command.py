@@ -412,7 +412,7 @@ USERS = [False] if os.geteuid() else [False, True]
 @pytest.mark.parametrize("nobody", USERS)
 @pytest.mark.parametrize("state", ["running", "closed", "killed", "read-only"])
 def test_nothing_is_made_or_changed(shared: Path, state: str, nobody: bool) -> None:
-    """EV-4.5: as root and as another user, of a store in use, closed or left by a killed process: `ls -ln` stays."""
+    """EV-4.5, STORE-08: as root and as another user, of a store in use, closed or left by a kill: `ls -ln` stays."""
     path = shared / "state" / "events.sqlite3"
     with opened(path) as store:
         store.append(events(30))
@@ -447,7 +447,7 @@ def unchanged(folder: Path, path: Path, *, nobody: bool) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user is root's")
 @pytest.mark.parametrize("running", [True, False])
 def test_no_right_to_read(shared: Path, running: bool) -> None:
-    """EV-4.5: exit code 3; the line names whose store it is and how else to ask."""
+    """EV-4.5, STORE-08: exit code 3; the line names whose store it is and how else to ask."""
     path = shared / "state" / "events.sqlite3"
     with opened(path) as store:
         store.append(events(3))
@@ -569,7 +569,7 @@ def test_follow_a_store_that_is_overtaken(
 
 
 def test_nobody_reads(path: Path) -> None:
-    """EV-4.5: a reader that goes away ends the command quietly."""
+    """EV-4.5, CLI-08: a reader that goes away ends the command quietly."""
     with opened(path) as store:
         store.append(events(5000))
     command = shlex.join([*COMMAND, "events", "list", "--limit", "5000", "--store", str(path)]) + " | head -1"

@@ -192,7 +192,7 @@ def test_left_behind_is_no_damage(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_damaged_at_start(path: Path, damage: Callable[[Path], None]) -> None:
-    """EV-2.7: put aside whole, byte for byte, nothing deleted; a new store, one line, the event first, the warning."""
+    """EV-2.7, STORE-04: put aside whole, byte for byte, nothing deleted; a new store, line, event and warning."""
     left_behind(path)
     with contextlib.closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
         (epoch_before,) = connection.execute("SELECT epoch FROM meta").fetchone()
@@ -457,7 +457,7 @@ def test_finishing_writes_over_nothing(path: Path) -> None:
 
 
 def test_damage_that_a_reader_meets(path: Path) -> None:
-    """EV-2.7: the reader is told; the writer puts the store aside; `replaced` comes before the new store's events."""
+    """EV-2.7, STORE-04: the reader is told, the writer puts it aside; `replaced` precedes the new store's events."""
     with recording(path, ManualClock()) as harness:
         write(harness, 300)
         epoch = harness.recorder.epoch
@@ -484,7 +484,7 @@ def test_damage_that_a_reader_meets(path: Path) -> None:
 
 
 def test_damage_that_the_writer_meets(path: Path) -> None:
-    """EV-2.7: the events of the call that met it are stored in the new store; none is lost."""
+    """EV-2.7, STORE-04: the events of the call that met it are stored in the new store; none is lost."""
     with recording(path, ManualClock()) as harness:
         write(harness, 300)
         checkpoint(path)
@@ -697,7 +697,7 @@ def another_program(path: Path) -> None:
     ],
 )
 def test_what_is_left_alone(path: Path, change: Callable[[Path], None], error: type[StoreError], said: str) -> None:
-    """EV-2.6: a newer version, or another program's database, is one line; not a byte and not a file is written."""
+    """EV-2.6, STORE-07: a newer version, or another program's database, is one line; nothing is written."""
     with opened(path) as store:
         store.append(events(3))
     change(path)

@@ -77,7 +77,7 @@ def test_local_kinds(kind: str) -> None:
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_network_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
-    """EV-2.11: a rollback journal with full sync, one line names the file system; a store with a log is turned."""
+    """EV-2.11, STORE-05: a rollback journal with full sync, the file system named; a store with a log is turned."""
     path = tmp_path / "net" / "events.sqlite3"
     if before:
         with opened(path) as store:

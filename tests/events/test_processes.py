@@ -39,7 +39,7 @@ print(count)
 
 
 def test_threads_and_processes(path: Path) -> None:
-    """EV-2.1, EV-2.9: 8 threads and 2 processes append and read: no lock error, no event lost, one order, no gap."""
+    """EV-2.1, EV-2.9, STORE-01: 8 threads and 2 processes append and read: no lock error, nothing lost, one order."""
     counts: dict[str, int] = {}
     faults: list[BaseException] = []
 
@@ -84,7 +84,7 @@ def test_threads_and_processes(path: Path) -> None:
 
 
 def test_all_open_a_new_store_at_once(path: Path) -> None:
-    """EV-2.6: one of them makes it; all get the same, and what each appends is in it."""
+    """EV-2.6, STORE-07: one of them makes it; all get the same, and what each appends is in it."""
     program = """
 from pathlib import Path
 from tests.events.support import event, opened
@@ -192,7 +192,7 @@ print(json.dumps({"acknowledged": number, "newest": position, "epochs": len(epoc
 
 @pytest.mark.slow
 def test_killed_two_hundred_times(path: Path) -> None:
-    """EV-2.2, EV-2.6: whenever a writer is killed, what it was told is stored is there, once, without a gap.
+    """EV-2.2, EV-2.6, STORE-10: whenever a writer is killed, what it was told is stored is there, once, without a gap.
 
     That a cut of power takes nothing either is another matter: the system has what a killed process has written.
     Each opening checks the file, so 200 of them found it whole; each read has compared the digests.
@@ -226,7 +226,7 @@ def can_trace() -> bool:
 
 @pytest.mark.skipif(not can_trace(), reason="the order of calls is what strace tells")
 def test_what_is_appended_is_on_the_disk(path: Path) -> None:
-    """EV-2.1: before `append` returns the log is synced, after the last byte that was written to it."""
+    """EV-2.1, STORE-10: before `append` returns the log is synced, after the last byte that was written to it."""
     trace = path.with_name("trace")
     calls = "trace=openat,write,pwrite64,fsync,fdatasync"
     command = ["strace", "-f", "-y", "-e", calls, "-o", str(trace), *python(SYNCED, path)]
@@ -253,7 +253,7 @@ def test_a_new_store_is_on_the_disk(path: Path) -> None:
 
 
 def test_killed_while_it_brings_a_store_up(path: Path) -> None:
-    """EV-2.6: the steps to a newer version are one transaction: killed among them, the store is what it was."""
+    """EV-2.6, STORE-07: steps to a newer version are one transaction: killed among them, the store is what it was."""
     program = """
 import contextlib, os
 from pathlib import Path
@@ -277,7 +277,7 @@ bring_up(connection, migrations=[*MIGRATIONS, steps])
 
 
 def test_many_threads(path: Path) -> None:
-    """EV-2.12: 32 threads read and append at once, and garbage is collected; each has its own answer."""
+    """EV-2.12, STORE-11: 32 threads read and append at once, and garbage is collected; each has its own answer."""
     faults: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -303,7 +303,7 @@ def test_many_threads(path: Path) -> None:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")  # noqa: PTH112  name
 def test_programs_that_are_started(path: Path) -> None:
-    """EV-2.12: they have no descriptor of the database, of what lies beside it, or of a bell."""
+    """EV-2.12, STORE-11: they have no descriptor of the database, of what lies beside it, or of a bell."""
     with recording(path) as harness:
         harness.recorder.emit(event())
         assert harness.recorder.flush(30)
@@ -377,7 +377,7 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 3, "what is closed is nobody's
 
 @pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="locks are looked up in /proc")  # noqa: PTH110  name
 def test_forked_children(path: Path) -> None:
-    """EV-2.12: a forked child is refused its parent's store, also when it opens it anew, and closes none of it.
+    """EV-2.12, STORE-11: a forked child is refused its parent's store, also opened anew, and closes none of it.
 
     A store that nobody had open when it was forked, or another, it may open. So it is with a child of the child.
     """

@@ -642,7 +642,7 @@ def test_retention_once_a_minute(path: Path, clock: ManualClock) -> None:
 
 
 def test_a_foreign_reader_is_told_of(path: Path, clock: ManualClock) -> None:
-    """EV-2.10: one line with the size when the log passes 16 MiB, one when it has shrunk; the next crossing anew."""
+    """EV-2.10, STORE-02: a line with the size when the log passes 16 MiB, one when it has shrunk; and again."""
     with recording(path, clock) as harness:
         harness.turn()
         for lines in (2, 4):

@@ -399,7 +399,7 @@ def test_a_changed_event_is_damage(store: EventStore, path: Path) -> None:
 
 
 def test_readers_hold_nothing(store: EventStore) -> None:
-    """EV-2.10: between two reads no transaction is open, so the log is truncated however long a reader stalls."""
+    """EV-2.10, STORE-02: no transaction is open between two reads, so the log is truncated though a reader stalls."""
     for number in range(300):
         store.append([event(number, data={"text": "x" * 60_000})])
         if number % 50 == 0:
@@ -409,7 +409,7 @@ def test_readers_hold_nothing(store: EventStore) -> None:
 
 
 def test_a_foreign_reader_keeps_the_log(store: EventStore, path: Path) -> None:
-    """EV-2.10: appending goes on without a wait, the size is known, and the log shrinks when the reader has ended."""
+    """EV-2.10, STORE-02: appending waits for nothing, the size is known, and the log shrinks when the reader ends."""
     store.append([event()])
     with raw(path) as shell:
         shell.execute("BEGIN")
@@ -425,7 +425,7 @@ def test_a_foreign_reader_keeps_the_log(store: EventStore, path: Path) -> None:
 
 
 def test_an_older_file_is_brought_up_in_one_transaction(path: Path) -> None:
-    """EV-2.6: each version's steps in their order, once; a step that fails leaves the file as it was."""
+    """EV-2.6, STORE-07: each version's steps in their order, once; a step that fails leaves the file as it was."""
     steps = [["CREATE TABLE a (x)"], ["ALTER TABLE a ADD COLUMN y", "INSERT INTO a VALUES (1, 2)"]]
     with raw(path) as connection:
         for migrations in (steps[:1], steps, steps):

@@ -71,7 +71,7 @@ def make(*, serial: bool) -> SiteServer:
 
 
 def test_first_waits_for_the_end_of_a_turn() -> None:
-    """HS-9.4: Ctrl-C in the middle of a turn, here in a serial handler, raises behind it: its client is answered."""
+    """HS-9.4, DRAIN-11: Ctrl-C within a turn, here in a serial handler, raises behind it: its client is answered."""
     with make(serial=True) as server:
         client = Client(server, "/once")
         with pytest.raises(KeyboardInterrupt):
@@ -123,7 +123,7 @@ def test_request_in_a_worker_is_not_lost() -> None:
 
 
 def test_drain_can_be_interrupted() -> None:
-    """HS-9.4, HS-9.5: Ctrl-C ends the drain that follows the first one; even then everything is closed."""
+    """HS-9.4, HS-9.5, DRAIN-11: Ctrl-C ends the drain that follows the first one; even then everything is closed."""
     server = make(serial=False)
     client = Client(server, "/wait")
 

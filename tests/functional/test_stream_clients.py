@@ -211,7 +211,7 @@ def proxy(target: tuple[str, int], listener: socket.socket) -> None:
 
 
 def test_through_a_proxy_that_buffers() -> None:
-    """EV-5.1: a proxy that honours X-Accel-Buffering passes each event on at once; compression is not begun."""
+    """EV-5.1, SSE-13: a proxy that honours X-Accel-Buffering passes each event on at once; compression is not begun."""
     with streaming() as run, socket.create_server(("127.0.0.1", 0)) as listener:
         between = threading.Thread(target=proxy, args=(run.server.server_address, listener))
         between.start()

@@ -37,7 +37,7 @@ def opened(run: Running, *fields: str, **options: Any) -> Reader:
 
 
 def test_head_and_first_bytes_come_at_once() -> None:
-    """EV-5.1: the head says what proxies and readers need, has no length, and leaves at once with a comment."""
+    """EV-5.1, SSE-13: the head says what proxies and readers need, has no length, and leaves at once with a comment."""
     with streaming(newest=3) as run:
         reader = opened(run)
         assert reader.data.startswith(b"HTTP/1.0 200 ")
@@ -52,7 +52,7 @@ def test_head_and_first_bytes_come_at_once() -> None:
 
 
 def test_head_request() -> None:
-    """EV-5.1: HEAD answers the head alone, and opens no stream."""
+    """EV-5.1, HTTP-10: HEAD answers the head alone, and opens no stream."""
     with streaming(newest=3) as run:
         with Reader(run.server.server_address, method="HEAD") as reader:
             assert reader.to_end().endswith(b"\r\n\r\n")
@@ -113,7 +113,7 @@ def test_resume_at_the_newest_reads_no_history() -> None:
 
 
 def test_published_while_history_is_read() -> None:
-    """EV-5.3: what is committed between the reading of history and the first live event is neither lost nor doubled."""
+    """EV-5.3, SSE-08: what is committed between the reading of history and the first live event comes, once."""
     with streaming(newest=450) as run:
         history = run.server.history
         history.hold.clear()
@@ -126,7 +126,7 @@ def test_published_while_history_is_read() -> None:
 
 
 def test_many_clients_resume_while_events_flow() -> None:
-    """EV-5.3: clients that connect, read a little, leave and resume see one sequence without a gap or a repeat."""
+    """EV-5.3, SSE-08: clients that connect, read a little, leave and resume see one sequence, whole and once."""
     stop = threading.Event()
     # Three times the clients: on a busy machine one comes back before the server has seen it leave.
     with streaming(newest=100, max_sse_clients=64) as run:
@@ -296,7 +296,7 @@ def test_nothing_polls_the_history() -> None:
 
 
 def test_heartbeat() -> None:
-    """EV-5.7: a quiet stream carries a comment with its position each period, also where events are filtered away."""
+    """EV-5.7, SSE-04: each period a quiet stream carries a comment with its position, if events are filtered too."""
     with streaming(newest=7, sse_heartbeat=0.2) as run:
         reader = opened(run, query="?kind=nothing")
         reader.until(b"\n: 7\n: 7\n")
@@ -329,7 +329,7 @@ def test_heartbeat_counts_from_the_last_byte() -> None:
 
 
 def test_a_heartbeat_is_never_torn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """EV-5.7: what of a comment did not fit into the socket is sent before the history that came meanwhile."""
+    """EV-5.7, SSE-04: what of a comment did not fit into the socket is sent before the history that came meanwhile."""
     torn = threading.Event()
     real = send_some
 
@@ -432,7 +432,7 @@ def test_the_streams_end_first() -> None:
 
 @pytest.mark.parametrize("leave", ["close", "half-close", "reset"])
 def test_a_client_that_left_frees_its_place(leave: str) -> None:
-    """EV-5.10: a client's end or a reset frees the place at once, on a quiet stream."""
+    """EV-5.10, SSE-05: a client's end or a reset frees the place at once, on a quiet stream."""
     with streaming(max_sse_clients=1) as run:
         reader = opened(run)
         if leave == "half-close":
@@ -444,7 +444,7 @@ def test_a_client_that_left_frees_its_place(leave: str) -> None:
 
 
 def test_a_client_that_does_not_read() -> None:
-    """EV-5.10: it is bounded in bytes and dropped, counted, and resumes without loss."""
+    """EV-5.10, SSE-05: it is bounded in bytes and dropped, counted, and resumes without loss."""
     with streaming(request_timeout=0.5) as run:
         reader = opened(run, buffer=4096)
         run.server.publish()
@@ -678,7 +678,7 @@ TOOLS = all(shutil.which(name) for name in ("ip", "unshare", "nsenter"))
 
 @pytest.mark.skipif(not (ROOT and TOOLS), reason="network namespaces need root, iproute2 and util-linux")
 def test_a_client_whose_network_is_gone() -> None:
-    """EV-5.10: without an end or a reset, the unacknowledged heartbeat frees the place after request_timeout."""
+    """EV-5.10, SSE-05: without an end or a reset the unacknowledged heartbeat frees the place in request_timeout."""
     program = [sys.executable, "-m", "tests.functional.silent_client"]
     done = subprocess.run(["unshare", "--net", *program], cwd=ROOT_FOLDER, check=True, capture_output=True, text=True)
     seconds, dropped = done.stdout.split()

@@ -310,7 +310,7 @@ def parts(request: Request) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("row", REFUSED.values(), ids=REFUSED)
 def test_refused(row: Row) -> None:
-    """HS-3.1 to HS-3.10, HTTP-01, -02, -07, -08, -14: status, code, reason, clause and byte of each broken rule."""
+    """HS-3.1 to HS-3.10, HTTP-01, HTTP-02, HTTP-07, HTTP-08, HTTP-14: how each broken rule is told, and its byte."""
     data = row.marked.replace(HERE, b"")
     verdict = read_head(data, LIMITS)
     assert isinstance(verdict, Refusal)
@@ -449,7 +449,7 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("row", ACCEPTED.values(), ids=ACCEPTED)
 def test_accepted(row: Accepted) -> None:
-    """HS-3.1 to HS-3.8: what an accepted request is read as, the same whole, byte by byte and with trailing bytes."""
+    """HS-3.1 to HS-3.8, HTTP-01, HTTP-05, HTTP-08, HTTP-10, HTTP-11, HTTP-13: as what each is read, in pieces too."""
     whole = read_head(row.data, LIMITS)
     assert isinstance(whole, tuple)
     request, rest = whole

@@ -49,26 +49,26 @@ def events_of(stream: bytes) -> list[tuple[str, str, str]]:
     ],
 )
 def test_text_arrives_as_it_was(data: str) -> None:
-    """EV-5.2: lines end at CR, LF and CRLF alone; every other character arrives as it was."""
+    """EV-5.2, SSE-02: lines end at CR, LF and CRLF alone; every other character arrives as it was."""
     expected = data.replace("\r\n", "\n").replace("\r", "\n")
     assert events_of(event_frame(data, event_id="7")) == [("", expected, "7")]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_text_is_one_event(data: str) -> None:
-    """EV-5.2: whatever the data is, a reader sees one event with that data, line ends as LF."""
+    """EV-5.2, SSE-02: whatever the data is, a reader sees one event with that data, line ends as LF."""
     expected = data.replace("\r\n", "\n").replace("\r", "\n")
     assert events_of(event_frame(data, event="e", event_id="i")) == [("e", expected, "i")]
 
 
 def test_half_a_surrogate_pair_ends_no_stream() -> None:
-    """EV-5.2: what UTF-8 cannot say is replaced, and the event arrives."""
+    """EV-5.2, SSE-02: what UTF-8 cannot say is replaced, and the event arrives."""
     assert events_of(event_frame("a\ud800b", event_id="1")) == [("", "a\ufffdb", "1")]
 
 
 @pytest.mark.parametrize("value", ["a\ndata: forged", "7\n\ndata: forged", "a\rb", "a\r\nb", "nul\0"])
 def test_no_value_adds_a_field(value: str) -> None:
-    """EV-5.2: a name, an id or a comment with a line end or NUL is refused, and nothing is made of it."""
+    """EV-5.2, SSE-01: a name, an id or a comment with a line end or NUL is refused, and nothing is made of it."""
     with pytest.raises(ValueError, match="one line without NUL"):
         event_frame("x", event=value)
     with pytest.raises(ValueError, match="one line without NUL"):

@@ -569,7 +569,7 @@ def test_what_it_is_not_made_of(endpoints: list[str], prefix: str, line: str) ->
 
 
 def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RT-8.4: the line says which extra brings it."""
+    """RT-8.4, CLI-07: the line says which extra brings it."""
     monkeypatch.setattr(packages, "find_spec", lambda _: None)
     with pytest.raises(
         MissingPackageError, match=r"^the provider etcd needs the package etcd3gw: pip install 'idkmesh\[etcd\]'$"

@@ -714,7 +714,7 @@ def test_servers() -> None:
 
 
 def test_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RT-8.4: the line says which extra brings it."""
+    """RT-8.4, CLI-07: the line says which extra brings it."""
     monkeypatch.setattr(packages, "find_spec", lambda _: None)
     line = r"^the provider nacos needs the package nacos-sdk-python: pip install 'idkmesh\[nacos\]'$"
     with pytest.raises(MissingPackageError, match=line):

@@ -485,7 +485,7 @@ def test_own_checks_are_named_apart(watched: Watched, tower: Tower) -> None:
 
 
 def test_hostile_words_are_text(watched: Watched, tower: Tower) -> None:
-    """CT-8.1: whatever a name or a detail says is text, with what nobody sees written out, and no address."""
+    """CT-8.1, SEC-08: whatever a name or a detail says is text, with what nobody sees written out, and no address."""
     page = watched.ready(tower, "dependencies")
     expect(of(page, "cache")).to_be_visible()
 

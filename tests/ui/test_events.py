@@ -275,7 +275,7 @@ HOSTILE = {
 
 
 def test_hostile_data_is_text(watched: Watched, tower: Tower) -> None:
-    """CT-8.1: whatever stands in an event is shown as text: nothing runs, no element is made of it."""
+    """CT-8.1, SEC-08: whatever stands in an event is shown as text: nothing runs, no element is made of it."""
     tower.emit('<img src=x onerror="alert(1)">', HOSTILE, subject="<b>bold</b>", source="javascript:alert(1)")
     committed(tower, STARTED + 1)
     page: Page = watched.ready(tower, "events")

@@ -76,7 +76,7 @@ def test_visible_tab_takes_over_from_a_hidden_one(watched: Watched, tower: Tower
 
 
 def test_token_leaves_the_address(watched: Watched, tower: Tower) -> None:
-    """CT-8.7, CT-2.6: the token is in sessionStorage alone: not in the address, the history, the text, localStorage."""
+    """CT-8.7, CT-2.6, SEC-04: the token is in sessionStorage alone: not in address, history, text, localStorage."""
     page = watched.ready(tower)
     assert page.url == f"{tower.origin}/"
     for route in ("overview", "events", "inspect", "api"):

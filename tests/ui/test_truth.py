@@ -101,7 +101,7 @@ def test_page_loads_although_one_place_is_all_there_is(watched: Watched, tmp_pat
 
 
 def test_retry_after_is_honoured(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CT-8.9: neither the poll nor the stream asks again before Retry-After, and chance spreads both."""
+    """CT-8.9, SSE-11: neither the poll nor the stream asks again before Retry-After, and chance spreads both."""
     watched.allow(REFUSED)
     limits = ServiceLimits(max_concurrent_requests=1, max_sse_clients=1, retry_after=2)
     with running(tmp_path / "events.sqlite3", limits=limits) as tower, stream_held(tower):
@@ -230,7 +230,7 @@ def test_store_replaced(watched: Watched, tmp_path: Path) -> None:
 
 
 def test_position_given_up_by_retention(watched: Watched, tmp_path: Path) -> None:
-    """CT-8.9: where the events after the page's position are gone, the gap is told and the stream begins anew."""
+    """CT-8.9, SSE-10: where events after the page's position are gone, the gap is told and the stream begins anew."""
     watched.allow(REFUSED, AWAY, "status of 410")
     store = tmp_path / "events.sqlite3"
     with running(store) as tower:
@@ -294,7 +294,7 @@ def test_drain(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_streams_are_all_taken(watched: Watched, tmp_path: Path) -> None:
-    """CT-8.9: without a free stream the page says so, and is live soon after one is free, without a reload."""
+    """CT-8.9, SSE-11: without a free stream the page says so, and is live soon after one is free, without a reload."""
     watched.allow(REFUSED)
     with running(tmp_path / "events.sqlite3", limits=ServiceLimits(max_sse_clients=1)) as tower:
         with stream_held(tower):

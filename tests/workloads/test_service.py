@@ -396,7 +396,7 @@ def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.usefixtures("without_extras")
 def test_an_extra_that_is_missing(tmp_path: Path, declaration: Declaration, extra: str) -> None:
-    """AR-7.1, AR-8.2: one line, which says what to install, here and in a checkout, in quotes: a shell reads []."""
+    """AR-7.1, AR-8.2, CLI-07: one line says what to install, here and in a checkout, in quotes: a shell reads []."""
     with pytest.raises(SupervisionError) as error:
         Supervision(tmp_path, declaration)
     assert f"run pip install 'idkmesh[{extra}]', in a checkout pip install '.[{extra}]'" in str(error.value)

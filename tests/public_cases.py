@@ -1,0 +1,548 @@
+"""Which test proves what of the faults that users of such software have met elsewhere and told of in public.
+
+Each fault has an id: its area and a number. A test that proves ours to be right names the id in its docstring. What of
+a fault does not concern this project, or is decided otherwise here, says so, with the clause that says what is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Case:
+    """The tests of one fault: ``FILE::FUNCTION`` below ``tests/``. ``otherwise`` is a sentence, or empty."""
+
+    tests: tuple[str, ...]
+    otherwise: str = ""
+
+
+NUMBERS: Final = {
+    "HTTP": (1, 2, 4, 5, 7, 8, 10, 11, 13, 14),
+    "OVER": (1, 2, 4, 5, 7, 8, 10, 11, 13),
+    "DRAIN": (1, 2, 4, 5, 7, 8, 10, 11),
+    "SSE": (1, 2, 4, 5, 7, 8, 10, 11, 13),
+    "PROBE": (1, 2, 4, 5, 7, 8, 10, 11, 13, 14),
+    "EXEC": (1, 2, 4, 5, 7, 8, 10, 11),
+    "TOPO": (1, 2, 4, 5, 7, 8, 10, 11),
+    "STORE": (1, 2, 4, 5, 7, 8, 10, 11),
+    "SEC": (1, 2, 4, 5, 7, 8, 10),
+    "CLI": (1, 2, 4, 5, 7, 8, 10),
+}
+"""The ids, by area. Numbers that are left out were never given."""
+
+CASES: Final[dict[str, Case]] = {
+    "HTTP-01": Case(
+        (
+            "functional/test_limits.py::test_body_limit",
+            "httpd/test_inspection.py::test_declared_body_too_large",
+            "httpd/test_request_rules.py::test_refused",
+            "httpd/test_request_rules.py::test_accepted",
+        )
+    ),
+    "HTTP-02": Case(("httpd/test_request_rules.py::test_refused",)),
+    "HTTP-04": Case(
+        (
+            "functional/test_endings.py::test_second_request_is_never_answered",
+            "functional/test_endings.py::test_body_that_is_a_request",
+            "functional/test_refusals.py::test_same_verdict_whole_bytewise_and_with_more_behind",
+        )
+    ),
+    "HTTP-05": Case(
+        (
+            "functional/test_refusals.py::test_continue_then_answer",
+            "functional/test_refusals.py::test_no_continue",
+            "httpd/test_request_rules.py::test_accepted",
+        )
+    ),
+    "HTTP-07": Case(("httpd/test_request_rules.py::test_refused",)),
+    "HTTP-08": Case(("httpd/test_request_rules.py::test_refused", "httpd/test_request_rules.py::test_accepted")),
+    "HTTP-10": Case(
+        (
+            "control_tower/test_server.py::test_head_is_get_without_a_body",
+            "control_tower/test_server.py::test_known_methods_get_405_with_allow",
+            "control_tower/test_server.py::test_unknown_methods_get_501",
+            "functional/test_streams.py::test_head_request",
+            "httpd/test_request_rules.py::test_accepted",
+        ),
+        ("One request a connection (HS-7.1): a body behind HEAD could reach no other answer, and there is none."),
+    ),
+    "HTTP-11": Case(
+        (
+            "control_tower/test_server.py::test_strange_paths_are_404",
+            "httpd/test_request_rules.py::test_accepted",
+            "test_cli.py::test_serve_folder_redirects_stay_here",
+        )
+    ),
+    "HTTP-13": Case(
+        (
+            "control_tower/test_server.py::test_strange_paths_are_404",
+            "httpd/test_request_rules.py::test_accepted",
+            "test_cli.py::test_serve_folder_strange_paths",
+        )
+    ),
+    "HTTP-14": Case(
+        (
+            "functional/test_limits.py::test_head_limits",
+            "functional/test_overload.py::test_heads_are_on_the_budget",
+            "httpd/test_head_reader.py::test_header_bytes_at_the_default",
+            "httpd/test_request_rules.py::test_refused",
+        )
+    ),
+    "OVER-01": Case(
+        (
+            "functional/test_logs.py::test_no_line_for_hostile_clients",
+            "functional/test_resources.py::test_slowhttptest",
+            "functional/test_slow_clients.py::test_slow_head",
+            "functional/test_slow_clients.py::test_hostile_crowd_costs_no_thread",
+        )
+    ),
+    "OVER-02": Case(
+        ("functional/test_resources.py::test_slowhttptest", "functional/test_slow_clients.py::test_stalled_bodies")
+    ),
+    "OVER-04": Case(
+        (
+            "functional/test_refusals.py::test_refusals_do_not_wait_for_their_reader",
+            "functional/test_resources.py::test_slowhttptest",
+            "functional/test_slow_clients.py::test_unread_response_is_dropped",
+        )
+    ),
+    "OVER-05": Case(
+        (
+            "functional/test_logs.py::test_access_log_tells_of_a_cut",
+            "functional/test_slow_clients.py::test_slow_but_steady_reader_gets_all",
+        )
+    ),
+    "OVER-07": Case(("functional/test_overload.py::test_probes_answer_at_the_cap",)),
+    "OVER-08": Case(
+        ("functional/test_slow_clients.py::test_hostile_crowd_costs_no_thread",),
+        "No connection is kept alive (HS-7.1); those that wait for a request give way to newcomers (HS-8.1).",
+    ),
+    "OVER-10": Case(("functional/test_overload.py::test_thread_that_cannot_start",)),
+    "OVER-11": Case(
+        ("functional/test_endings.py::test_client_leaves", "functional/test_resources.py::test_nothing_leaks")
+    ),
+    "OVER-13": Case(("functional/test_limits.py::test_backlog_is_set",)),
+    "DRAIN-01": Case(
+        (
+            "functional/test_signals.py::test_signal_drains_and_exits_0",
+            "functional/test_signals.py::test_signals_under_load_and_shutdown_from_a_signal_handler",
+            "functional/test_signals.py::test_keyboard_interrupt",
+        )
+    ),
+    "DRAIN-02": Case(
+        ("functional/test_signals.py::test_second_signal_ends_at_once", "functional/test_signals.py::test_many_signals")
+    ),
+    "DRAIN-04": Case(
+        (
+            "functional/test_drain.py::test_in_flight_requests_finish",
+            "functional/test_signals.py::test_signal_drains_and_exits_0",
+        )
+    ),
+    "DRAIN-05": Case(
+        (
+            "functional/test_drain.py::test_idle_drain_ends_within_a_second",
+            "functional/test_signals.py::test_idle_process_ends_within_a_second",
+        ),
+        "No connection is kept alive (HS-7.1); those without a request end with the drain (HS-9.2).",
+    ),
+    "DRAIN-07": Case(("functional/test_overload.py::test_timeline_of_a_drain",)),
+    "DRAIN-08": Case(
+        (
+            "functional/test_signals.py::test_early_signal_is_not_lost",
+            "functional/test_signals.py::test_process_1",
+            "httpd/test_signals.py::test_signal_before_the_server",
+        )
+    ),
+    "DRAIN-10": Case(
+        (
+            "functional/test_drain.py::test_stuck_handlers_are_abandoned",
+            "functional/test_drain.py::test_drain_under_hostile_clients",
+            "functional/test_signals.py::test_stuck_handler_does_not_keep_the_process",
+        )
+    ),
+    "DRAIN-11": Case(
+        (
+            "functional/test_ctrl_c.py::test_first_waits_for_the_end_of_a_turn",
+            "functional/test_ctrl_c.py::test_drain_can_be_interrupted",
+        ),
+        (
+            "Of Windows nothing is claimed (HTTP server, What is not claimed). On POSIX Ctrl-C is seen wherever "
+            "the loop is (HS-9.4)."
+        ),
+    ),
+    "SSE-01": Case(("httpd/test_sse.py::test_no_value_adds_a_field",)),
+    "SSE-02": Case(
+        (
+            "httpd/test_sse.py::test_text_arrives_as_it_was",
+            "httpd/test_sse.py::test_any_text_is_one_event",
+            "httpd/test_sse.py::test_half_a_surrogate_pair_ends_no_stream",
+        )
+    ),
+    "SSE-04": Case(
+        ("functional/test_streams.py::test_heartbeat", "functional/test_streams.py::test_a_heartbeat_is_never_torn")
+    ),
+    "SSE-05": Case(
+        (
+            "functional/test_streams.py::test_a_client_that_left_frees_its_place",
+            "functional/test_streams.py::test_a_client_that_does_not_read",
+            "functional/test_streams.py::test_a_client_whose_network_is_gone",
+        )
+    ),
+    "SSE-07": Case(
+        ("control_tower/test_events.py::test_reconnect_gets_the_missed_events_alone",),
+        "State is not sent on the stream, so no event is without an id but the goodbye (EV-5.3, EV-5.8).",
+    ),
+    "SSE-08": Case(
+        (
+            "functional/test_streams.py::test_published_while_history_is_read",
+            "functional/test_streams.py::test_many_clients_resume_while_events_flow",
+        )
+    ),
+    "SSE-10": Case(
+        (
+            "control_tower/test_events.py::test_cursor_below_the_floor",
+            "control_tower/test_events.py::test_last_event_id_that_is_no_position",
+            "ui/test_truth.py::test_position_given_up_by_retention",
+        ),
+        (
+            "A position that is not there is refused with what to do, and the page begins anew: no reset within a"
+            " stream (EV-5.4)."
+        ),
+    ),
+    "SSE-11": Case(("ui/test_truth.py::test_retry_after_is_honoured", "ui/test_truth.py::test_streams_are_all_taken")),
+    "SSE-13": Case(
+        (
+            "functional/test_stream_clients.py::test_through_a_proxy_that_buffers",
+            "functional/test_streams.py::test_head_and_first_bytes_come_at_once",
+        ),
+        "The framing is the connection's end (EV-5.1).",
+    ),
+    "PROBE-01": Case(
+        (
+            "control_tower/test_health.py::test_ten_hung_dependencies_hold_nobody_up",
+            "control_tower/test_public_reports.py::test_liveness_opens_nothing_to_a_dependency",
+            "health/test_fault_table.py::test_nothing_is_restarted_by_an_outage",
+            "rehearsal/test_serving.py::test_faults_of_real_dependencies",
+        )
+    ),
+    "PROBE-02": Case(
+        (
+            "control_tower/test_health.py::test_what_is_too_old_is_not_ok",
+            "health/test_fault_table.py::test_an_outage_is_noticed_in_time",
+            "health/test_fault_table.py::test_its_end_is_noticed_in_time",
+            "health/test_runner.py::test_a_scheduler_that_stalls_is_noticed",
+            "health/test_runner.py::test_a_result_that_came_in_time_counts_after_a_stall",
+            "health/test_runner.py::test_a_scheduler_that_dies_is_noticed",
+        )
+    ),
+    "PROBE-04": Case(
+        (
+            "control_tower/test_health.py::test_ten_hung_dependencies_hold_nobody_up",
+            "health/test_runner.py::test_ten_that_hang_delay_no_other_and_no_answer",
+        )
+    ),
+    "PROBE-05": Case(
+        (
+            "control_tower/test_public_reports.py::test_two_hundred_ask_while_a_dependency_is_slow",
+            "health/test_runner.py::test_two_hundred_ask_and_one_run_begins",
+        )
+    ),
+    "PROBE-07": Case(
+        (
+            "health/test_fault_table.py::test_what_takes_no_traffic_away",
+            "health/test_fault_table.py::test_a_flap_above_its_thresholds_is_followed",
+            "health/test_state.py::test_sequences",
+        )
+    ),
+    "PROBE-08": Case(
+        (
+            "health/test_public_reports.py::test_a_wall_clock_that_jumps_changes_no_verdict",
+            "health/test_rounds.py::test_wall_clock_steps_change_nothing",
+            "health/test_watchdog.py::test_wall_clock_steps_change_nothing",
+        )
+    ),
+    "PROBE-10": Case(
+        (
+            "control_tower/test_server.py::test_probes_answer_under_any_host",
+            "control_tower/test_server.py::test_every_other_path_needs_this_host",
+            "functional/test_probe_listener.py::test_a_program_has_probes_on_a_port_of_their_own",
+        )
+    ),
+    "PROBE-11": Case(
+        (
+            "control_tower/test_public_reports.py::test_probes_that_are_well_are_no_lines",
+            "test_cli.py::test_probes_are_logged_when_their_status_changes",
+        )
+    ),
+    "PROBE-13": Case(
+        (
+            "control_tower/test_public_reports.py::test_every_outcome_beside_every_weight",
+            "health/test_fault_table.py::test_what_takes_no_traffic_away",
+            "health/test_readiness.py::test_truth_table",
+        )
+    ),
+    "PROBE-14": Case(
+        ("control_tower/test_public_reports.py::test_a_probe_is_no_connection_that_is_kept",),
+        "No connection is kept alive (HS-7.1).",
+    ),
+    "EXEC-01": Case(
+        (
+            "health/test_probes_command.py::test_a_timeout",
+            "health/test_public_reports.py::test_commands_that_never_end_do_not_pile_up",
+            "rehearsal/test_serving.py::test_faults_of_real_dependencies",
+            "workloads/test_process_driver.py::test_the_limit",
+        )
+    ),
+    "EXEC-02": Case(
+        (
+            "health/test_probes_command.py::test_a_timeout",
+            "health/test_probes_command.py::test_an_escaped_grandchild_is_not_waited_for",
+            "workloads/test_process_driver.py::test_the_limit",
+            "workloads/test_process_driver.py::test_left_behind_in_the_group",
+            "workloads/test_process_driver.py::test_left_behind_in_another_session",
+        )
+    ),
+    "EXEC-04": Case(
+        (
+            "health/test_probes_command.py::test_as_the_parent_of_orphans",
+            "health/test_probes_leaks.py::test_two_hundred_runs",
+            "workloads/test_process_driver.py::test_nothing_is_left",
+        )
+    ),
+    "EXEC-05": Case(
+        (
+            "health/test_probes_command.py::test_where_it_runs",
+            "health/test_probes_command.py::test_a_caller_keeps_its_input",
+            "workloads/test_process_driver.py::test_input_and_place",
+        )
+    ),
+    "EXEC-07": Case(
+        (
+            "health/test_probes_command.py::test_output_is_read_and_dropped",
+            "health/test_probes_command.py::test_output_changes_nothing",
+            "workloads/test_process_driver.py::test_much_output",
+        )
+    ),
+    "EXEC-08": Case(
+        (
+            "health/test_probes_command.py::test_a_timeout",
+            "health/test_probes_command.py::test_output_changes_nothing",
+            "workloads/test_process_driver.py::test_the_limit",
+            "workloads/test_process_driver.py::test_much_output",
+            "workloads/test_process_driver.py::test_a_flood_is_taken_slowly",
+        )
+    ),
+    "EXEC-10": Case(
+        (
+            "health/test_probes_command.py::test_no_code_is_no_success",
+            "workloads/test_lxd_answers.py::test_what_an_end_says",
+        )
+    ),
+    "EXEC-11": Case(
+        (
+            "health/test_public_reports.py::test_output_that_changes_is_no_change",
+            "health/test_public_reports.py::test_a_flapping_command_is_no_change",
+        )
+    ),
+    "TOPO-01": Case(
+        (
+            "topology/test_public_reports.py::test_an_empty_list_of_a_registry_that_restarts",
+            "topology/test_public_reports.py::test_a_large_drop",
+        ),
+        "Fail closed: an empty set counts at once, and no last good set is kept (RT-2.5).",
+    ),
+    "TOPO-02": Case(
+        ("topology/test_public_reports.py::test_a_removal_is_never_hidden",),
+        "Fail closed: a removal is never held back, so there is nothing to end (RT-2.5).",
+    ),
+    "TOPO-04": Case(
+        ("topology/test_file.py::test_what_is_malformed",),
+        (
+            "Fail closed: what is bad for a second fails every watch (RT-2.5, RT-6.4), and is one line for as "
+            "long as it lasts (RT-6.5)."
+        ),
+    ),
+    "TOPO-05": Case(
+        (
+            "topology/test_file.py::test_each_way_of_change",
+            "topology/test_file.py::test_symbolic_links_two_levels_up",
+            "topology/test_file.py::test_a_touch_is_no_change",
+        ),
+        "A file that is gone for a second is unavailable, and no last good set is kept (RT-2.5, RT-6.4).",
+    ),
+    "TOPO-07": Case(
+        ("topology/test_etcd.py::test_a_stream_that_is_silent", "topology/test_etcd.py::test_the_network_is_cut"),
+        "A watch that has gone silent is a failure, with nothing served from before (RT-2.5, RT-7.3).",
+    ),
+    "TOPO-08": Case(
+        ("topology/test_etcd.py::test_an_etcd_that_is_set_back",),
+        "Consul is no provider. What goes back is a revision of etcd's, as after a restore (RT-7.2).",
+    ),
+    "TOPO-10": Case(
+        (
+            "topology/test_public_reports.py::test_equal_content_in_another_order",
+            "topology/test_public_reports.py::test_a_big_rollout",
+        ),
+        "Only a change of state is an event, so that there is nothing to be put together (RT-10.2).",
+    ),
+    "TOPO-11": Case(
+        ("topology/test_public_reports.py::test_any_error_of_a_registry",),
+        "Fail closed: a failure is told as one, and nothing is served from before (RT-2.5).",
+    ),
+    "STORE-01": Case(("events/test_processes.py::test_threads_and_processes",)),
+    "STORE-02": Case(
+        (
+            "events/test_recorder.py::test_a_foreign_reader_is_told_of",
+            "events/test_store.py::test_readers_hold_nothing",
+            "events/test_store.py::test_a_foreign_reader_keeps_the_log",
+        )
+    ),
+    "STORE-04": Case(
+        (
+            "events/test_damage.py::test_damaged_at_start",
+            "events/test_damage.py::test_damage_that_a_reader_meets",
+            "events/test_damage.py::test_damage_that_the_writer_meets",
+        )
+    ),
+    "STORE-05": Case(
+        (
+            "control_tower/test_documents.py::test_a_store_that_fails_is_not_ready",
+            "events/test_places.py::test_a_network_folder",
+        )
+    ),
+    "STORE-07": Case(
+        (
+            "events/test_damage.py::test_what_is_left_alone",
+            "events/test_processes.py::test_all_open_a_new_store_at_once",
+            "events/test_processes.py::test_killed_while_it_brings_a_store_up",
+            "events/test_store.py::test_an_older_file_is_brought_up_in_one_transaction",
+        )
+    ),
+    "STORE-08": Case(
+        ("events/test_command.py::test_nothing_is_made_or_changed", "events/test_command.py::test_no_right_to_read"),
+        ("What cannot be read is asked of the service itself, by whoever has its token; the line says so (EV-4.5)."),
+    ),
+    "STORE-10": Case(
+        (
+            "events/test_processes.py::test_killed_two_hundred_times",
+            "events/test_processes.py::test_what_is_appended_is_on_the_disk",
+        )
+    ),
+    "STORE-11": Case(
+        (
+            "events/test_processes.py::test_many_threads",
+            "events/test_processes.py::test_programs_that_are_started",
+            "events/test_processes.py::test_forked_children",
+        )
+    ),
+    "SEC-01": Case(
+        (
+            "control_tower/test_security.py::test_hosts_of_this_service",
+            "control_tower/test_security.py::test_foreign_hosts",
+            "control_tower/test_server.py::test_every_other_path_needs_this_host",
+            "control_tower/test_server.py::test_legitimate_hosts_over_both_names",
+        )
+    ),
+    "SEC-02": Case(
+        (
+            "control_tower/test_documents.py::test_no_route_changes_anything",
+            "control_tower/test_server.py::test_foreign_origins",
+            "control_tower/test_server.py::test_preflight_gets_no_permission",
+            "control_tower/test_server.py::test_inspection_refuses_what_it_does_not_read",
+            "control_tower/test_server.py::test_inspection_needs_the_token_and_the_origin",
+        )
+    ),
+    "SEC-04": Case(
+        (
+            "control_tower/test_events.py::test_token_stands_in_no_event_and_no_file",
+            "control_tower/test_server.py::test_link_carries_the_token_in_the_fragment",
+            "test_cli.py::test_token_is_in_no_log",
+            "ui/test_tabs.py::test_token_leaves_the_address",
+        ),
+        "No cookie and no exchange: the token is in the fragment, which no browser sends (CT-2.6, CT-9.2).",
+    ),
+    "SEC-05": Case(
+        (
+            "control_tower/test_security.py::test_anything_else_is_refused_in_one_line",
+            "test_cli.py::test_control_tower_refuses_other_addresses",
+        )
+    ),
+    "SEC-07": Case(
+        ("control_tower/test_server.py::test_api_needs_the_token",),
+        "No proxy can be configured for the tower: what such fields say is never used (CT-2.7).",
+    ),
+    "SEC-08": Case(
+        (
+            "control_tower/test_server.py::test_every_answer_carries_the_fields",
+            "ui/test_dependencies.py::test_hostile_words_are_text",
+            "ui/test_events.py::test_hostile_data_is_text",
+        )
+    ),
+    "SEC-10": Case(
+        (
+            "test_public_reports.py::test_a_restart_takes_the_port_at_once",
+            "test_public_reports.py::test_a_second_service_beside_a_wildcard",
+        ),
+        "Exclusive ports are Windows' own, of which nothing is claimed (HTTP server, What is not claimed).",
+    ),
+    "CLI-01": Case(
+        (
+            "test_cli.py::test_busy_port",
+            "test_public_reports.py::test_an_address_that_cannot_be_bound",
+            "test_public_reports.py::test_a_second_service_beside_a_wildcard",
+        )
+    ),
+    "CLI-02": Case(
+        (
+            "test_cli.py::test_control_tower_announces_serves_and_ends_with_0",
+            "test_cli.py::test_port_file_in_a_shared_folder",
+            "test_cli.py::test_announced_port_accepts_at_once",
+            "test_public_reports.py::test_the_first_line_where_nobody_flushes",
+        )
+    ),
+    "CLI-04": Case(
+        (
+            "test_cli.py::test_control_tower_announces_serves_and_ends_with_0",
+            "test_cli.py::test_announced_port_accepts_at_once",
+            "test_public_reports.py::test_the_first_line_where_nobody_flushes",
+        )
+    ),
+    "CLI-05": Case(
+        (
+            "test_packaging.py::test_both_wheels_have_the_same_files",
+            "test_packaging.py::test_the_wheel_has_every_file_of_the_package",
+            "test_packaging.py::test_the_wheel_runs_where_the_tree_is_not",
+        )
+    ),
+    "CLI-07": Case(
+        (
+            "test_cli.py::test_help_does_not_load_the_server",
+            "test_public_reports.py::test_help_without_any_extra",
+            "topology/test_etcd.py::test_without_its_package",
+            "topology/test_nacos.py::test_without_its_package",
+            "workloads/test_service.py::test_an_extra_that_is_missing",
+        )
+    ),
+    "CLI-08": Case(
+        (
+            "events/test_command.py::test_nobody_reads",
+            "test_cli.py::test_closed_pipe_is_a_quiet_end",
+            "test_cli.py::test_closed_standard_streams",
+            "test_cli.py::test_inspect_request_prints_any_byte_in_any_encoding",
+            "test_public_reports.py::test_no_encoding_error",
+        )
+    ),
+    "CLI-10": Case(
+        (
+            "control_tower/test_server.py::test_ipv6",
+            "test_cli.py::test_localhost_and_brackets",
+            "test_cli.py::test_serve_hosts",
+        ),
+        (
+            "`localhost` is 127.0.0.1 alone, and the address that is printed is a number, so that no name is "
+            "resolved twice (CT-2.1, CT-9.2)."
+        ),
+    ),
+}
