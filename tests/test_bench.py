@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 BENCH = Path(__file__).resolve().parents[1] / "scripts" / "bench"
 PROGRAMS = (
     *("throughput", "hostile", "overload", "drop_in", "sse", "readyz", "faults"),
-    *("declaration", "workloads", "adapter", "topology", "topology_etcd"),
+    *("declaration", "workloads", "adapter", "topology", "topology_etcd", "imports"),
 )
 STORES = shutil.which("redis-server") and list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 pins = pytest.mark.skipif(not (shutil.which("taskset") and shutil.which("prlimit")), reason="util-linux is missing")
@@ -341,6 +341,14 @@ class TestPrograms:
         runs = _bench("declaration", tmp_path, "--rounds", "2", "--modules", "20", only=None)
         assert len({run["way"] for run in runs}) == 5
         assert len(runs) == 10
+        assert all(run["seconds"] > 0 for run in runs)
+
+    @pins
+    def test_imports_are_timed_each_by_itself(self, tmp_path: Path) -> None:
+        """HS-1.1: the standard library's server, the package, and every name of it, which loads the server."""
+        runs = _bench("imports", tmp_path, "--rounds", "2", only=None)
+        assert [run["round"] for run in runs] == [1, 1, 1, 2, 2, 2]
+        assert {run["what"] for run in runs} == {"http.server", "idkmesh.httpd", "every name of idkmesh.httpd"}
         assert all(run["seconds"] > 0 for run in runs)
 
     def test_workloads_makes_passes(self, tmp_path: Path) -> None:
