@@ -16,7 +16,6 @@ import contextvars
 import itertools
 import math
 import selectors
-import ssl
 import time
 from logging import ERROR
 from typing import TYPE_CHECKING
@@ -304,7 +303,7 @@ class Front:
             return
         verdict = reader.feed(data)
         if verdict is None:
-            if self._charge(connection, reader.buffered, now) and _has_pending(connection.sock):
+            if self._charge(connection, reader.buffered, now) and tls.has_pending(connection.sock):
                 self._read_head(connection, now)
         elif isinstance(verdict, Refusal):
             self._answers.refuse(connection, verdict, now)
@@ -408,7 +407,7 @@ class Front:
                 return
             bodies = self.keeper.held[State.READING_BODY]
             bodies[connection] = bodies.pop(connection)  # the first is the one whose progress is oldest
-            if not _has_pending(connection.sock):
+            if not tls.has_pending(connection.sock):
                 return
 
     def _charge(self, connection: Connection, size: int, now: float) -> bool:
@@ -504,8 +503,3 @@ class Front:
             self._core.connections -= 1
             if connection.state is not State.CLOSED:
                 close(connection)
-
-
-def _has_pending(sock: socket.socket) -> bool:
-    """Say whether the TLS layer holds bytes that the selector cannot see."""
-    return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0

@@ -6,6 +6,7 @@ The worker that produced a response and the front that finishes it use the same 
 from __future__ import annotations
 
 import collections
+import io
 import os
 import socket
 import ssl
@@ -22,9 +23,9 @@ else:
     _TIOCOUTQ = getattr(termios, "TIOCOUTQ", None)
 
 PIECE = 256 * 1024
+"""Bytes offered to the socket at once: what a default send buffer can take, and a bounded copy for TLS."""
 TLS_PIECE = 16 * 1024
 """One record. A TLS socket takes all or nothing: of a larger piece nothing would count as taken until all of it is."""
-"""Bytes offered to the socket at once: what a default send buffer can take, and a bounded copy for TLS."""
 DONT_WAIT: Final = getattr(socket, "MSG_DONTWAIT", 0)
 """Makes one call on a socket return at once, whatever somebody who shares the descriptor has made of its mode."""
 MEMORY_BYTES: Final = 32 * 1024
@@ -236,3 +237,12 @@ class Outbox:
         self._segments.clear()
         self._spool = None
         self.memory = self.remaining = 0
+
+
+def is_plain_file(source: object) -> bool:
+    """Say whether the bytes that `read` gives are those of the descriptor. Compressed files have descriptors too."""
+    if isinstance(source, tempfile._TemporaryFileWrapper):  # noqa: SLF001 (what NamedTemporaryFile gives)
+        source = source.file
+    if type(source) in (io.BufferedReader, io.BufferedRandom):
+        source = source.raw  # type: ignore[attr-defined]
+    return type(source) is io.FileIO and not source.closed

@@ -7,28 +7,25 @@ worker alone finishes the response (HS-7.4). Threads of the handler's own may co
 While a child process may have the descriptor (`shared`), what the handler writes leaves at once, in the order in which
 both write; the front lets it alone.
 
-The first bytes are the head of an HTTP response. It is held back until it is complete, then gains ``Connection:
-close`` (HS-7.1): nothing else about it changes. Interim responses before it pass unchanged; after a 101 response
-everything does, at once.
+The first bytes are the head of an HTTP response. It is held back until it is complete, and `handler_head` finishes
+it; after a 101 response everything leaves at once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import os
-import re
 import select
 import ssl
 import stat
-import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from idkmesh.httpd.connection import MINIMUM_WRITE_RATE
-from idkmesh.httpd.outbox import MEMORY_BYTES, WOULD_BLOCK, Outbox, send_some
+from idkmesh.httpd.handler_head import SWITCHING_PROTOCOLS, finish_head
+from idkmesh.httpd.outbox import MEMORY_BYTES, WOULD_BLOCK, Outbox, is_plain_file, send_some
 
 if TYPE_CHECKING:
     import socket
@@ -45,10 +42,6 @@ SLICE_BYTES = 16 * 1024 * 1024
 """What is taken at a time of a single write that is larger than the file may become."""
 FLUSH_TURN_BYTES = 1024 * 1024
 """The most that the front sends of one running response before the others have their turn."""
-SWITCHING_PROTOCOLS = 101
-
-_STATUS_LINE = b"HTTP/1."
-_replace_connection = re.compile(rb"\r\nconnection:[^\r\n]*+", re.IGNORECASE).sub
 
 
 class Readable(Protocol):
@@ -312,7 +305,7 @@ class Output:
 
         The descriptor is duplicated, so the caller may close the file at once. Returns the bytes taken.
         """
-        if self.forked or not _is_plain_file(source):
+        if self.forked or not is_plain_file(source):
             return None
         descriptor = source.fileno()
         status = os.fstat(descriptor)
@@ -406,35 +399,11 @@ class Output:
         return self._budget.hold(self._connection, self._connection.kept + size)
 
     def _finish_head(self, data: bytes, *, final: bool) -> tuple[bytes, bytes]:
-        """Give the head its ``Connection: close``; return what may leave, and the unfinished head that may not yet.
-
-        `final` says that the rest will not come this way: the head goes as it is.
-        """
-        start = 0
-        while data.startswith(_STATUS_LINE, start):
-            digits = data[start + 9 : start + 12]
-            status = int(digits) if digits.isdigit() else 0
-            end = data.find(b"\r\n\r\n", start)
-            if end < 0:
-                if not final and len(data) - start < FLUSH_BYTES:
-                    return data[:start], data[start:]
-                if status // 100 > 1 and data.endswith(b"\r\n"):
-                    self.status = status
-                    data = data[:start] + _closing(data[start:], status)
-                break
-            if status // 100 == 1 and status != SWITCHING_PROTOCOLS:  # RFC 9110 15.2: an interim response
-                start = end + 4
-            elif status:
-                self._head_done = True
-                self.status = status
-                return data[:start] + _closing(data[start : end + 2], status) + data[end + 2 :], b""
-            else:
-                break
-        if not final and _STATUS_LINE.startswith(data[start : start + len(_STATUS_LINE) + 1]):
-            return data[:start], data[start:]
-        # No response of HTTP/1, or one without an end: the handler wrote something of its own.
-        self._head_done = True
-        return data, b""
+        """Return what may leave, and the unfinished head that may not yet; note what is known of it by now."""
+        head = finish_head(data, final=final, most=FLUSH_BYTES)
+        self._head_done = head.done
+        self.status = head.status or self.status
+        return head.ready, head.held
 
     def _push(self, limit: int = 0) -> None:
         """Send what the socket takes now, or up to `limit` bytes of it. The lock is held."""
@@ -513,25 +482,6 @@ class Output:
         connection.look(now)
         stalled = now - connection.progress_at > self._timeout
         return stalled or (now - began > self._timeout and connection.write_rate(now) < MINIMUM_WRITE_RATE)
-
-
-def _closing(head: bytes, status: int) -> bytes:
-    """Return a response's head, whose last line ends in CRLF, with one ``Connection: close`` in it."""
-    if status == SWITCHING_PROTOCOLS:  # RFC 9110 15.2.2: the connection goes on
-        return head
-    if b"\r\nconnection:" not in head.lower():
-        return head + b"Connection: close\r\n"
-    fields = iter((b"\r\nConnection: close",))
-    return _replace_connection(lambda _: next(fields, b""), head)
-
-
-def _is_plain_file(source: object) -> bool:
-    """Say whether the bytes that `read` gives are those of the descriptor. Compressed files have descriptors too."""
-    if isinstance(source, tempfile._TemporaryFileWrapper):  # noqa: SLF001 (what NamedTemporaryFile gives)
-        source = source.file
-    if type(source) in (io.BufferedReader, io.BufferedRandom):
-        source = source.raw  # type: ignore[attr-defined]
-    return type(source) is io.FileIO and not source.closed
 
 
 def _wait_writable(sock: socket.socket, timeout: float) -> bool:

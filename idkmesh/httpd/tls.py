@@ -31,6 +31,11 @@ def handshake(sock: ssl.SSLSocket) -> str | None:
     return "done"
 
 
+def has_pending(sock: socket.socket) -> bool:
+    """Say whether the TLS layer holds bytes that the selector cannot see."""
+    return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+
+
 def notify_close(sock: ssl.SSLSocket) -> None:
     """Send close_notify, without waiting for the peer's (RFC 8446 6.1)."""
     with contextlib.suppress(OSError, ValueError):
