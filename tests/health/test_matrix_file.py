@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import gc
 import os
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +34,7 @@ from idkmesh.health.model import (
     WatchdogFigures,
 )
 from tests.health.matrices import EXAMPLE, HEAD, ROW, findings, many, marked, matrix_text
+from tests.judging_time import seconds_to_judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -619,16 +617,8 @@ def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
 
 
 def seconds(text: str) -> float:
-    """Return the CPU time that judging takes, the best of three. What the collector does depends on all other tests."""
-    times = []
-    gc.disable()
-    for _ in range(3):
-        start = time.thread_time()
-        with contextlib.suppress(MatrixError):
-            load_matrix(text, "m.yaml")
-        times.append(time.thread_time() - start)
-    gc.enable()
-    return min(times)
+    """Return how long a text is judged."""
+    return seconds_to_judge(load_matrix, MatrixError, text)
 
 
 def test_a_thousand_dependencies() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import gc
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,6 +28,7 @@ from idkmesh.workloads.model import (
 )
 from idkmesh.workloads.module_rules import DECLARATION, MAX_CLASSES, MAX_IN_ALL, MAX_INSTANCES, MAX_MODULES, SHELLS
 from tests.health.matrices import marked
+from tests.judging_time import seconds_to_judge
 from tests.workloads.declarations import (
     BASE,
     EXAMPLE,
@@ -775,16 +773,8 @@ def refusal(file: Path) -> str:
 
 
 def seconds(text: str) -> float:
-    """Return the CPU time that judging takes, the best of three. What the collector does depends on all other tests."""
-    times = []
-    gc.disable()
-    for _ in range(3):
-        start = time.thread_time()
-        with contextlib.suppress(DeclarationError):
-            load_declaration(text, "m.yaml")
-        times.append(time.thread_time() - start)
-    gc.enable()
-    return min(times)
+    """Return how long a text is judged."""
+    return seconds_to_judge(load_declaration, DeclarationError, text)
 
 
 HOSTILE: dict[str, Callable[[int], str]] = {
