@@ -46,7 +46,7 @@ def readme_commands() -> list[str]:
     return [line for block in blocks for line in block.splitlines() if line]
 
 
-CLAUSE = r"(?:HS|CT|EV|HL|AR|RA|RT|DM)-\d+"
+CLAUSE = r"(?:HS|CT|EV|HL|AR|RA|RT|DM|FT)-\d+"
 """A section of one of the specifications."""
 
 
