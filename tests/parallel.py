@@ -41,6 +41,7 @@ ROWS: Final = (
     ("tests/inspection/test_documents.py",),
     ("tests/httpd/test_differential.py",),
     ("tests/functional/test_lease_faults.py",),
+    ("tests/test_soak.py",),
     ("tests/test_bench.py",),
     ("tests/topology/test_etcd.py",),
     ("tests/test_console.py",),
