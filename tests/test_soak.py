@@ -118,9 +118,9 @@ class TestKinds:
     def test_at_rest(self) -> None:
         """Rule: a descriptor more, threads beyond the workers, 16 MiB more, and a traceback are each wrong."""
         idle, base = Use(20, 10, 1 << 25), Use(22, 20, 1 << 26)
-        most = Use(22, 10 + connections.WORKERS, (1 << 26) + connections.ALLOWED_BYTES)
+        most = Use(22 + connections.READERS, 10 + connections.WORKERS, (1 << 26) + connections.ALLOWED_BYTES)
         assert connections.compared(idle, base, most, "all well").wrong == []
-        worse = Use(23, most.threads + 1, most.resident + 1)
+        worse = Use(most.descriptors + 1, most.threads + 1, most.resident + 1)
         assert len(connections.compared(idle, base, worse, "Traceback (most recent call last)").wrong) == 4
 
 
