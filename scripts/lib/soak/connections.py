@@ -31,7 +31,7 @@ LOOK_SECONDS: Final = 4.0
 REST_SECONDS: Final = 45.0
 WORKERS: Final = 2 * PLACES
 """Workers are started when first needed, and stay: at most one for each place, of the tower and of its router."""
-READERS: Final = 2 * 4
+READERS: Final = 3 * 4
 """Descriptors of the four connections to its store that a tower keeps for readers, once so many have read at once."""
 ALLOWED_BYTES: Final = 16 << 20
 """What memory may be above the baseline: pages that the allocator keeps, whatever the number of connections."""

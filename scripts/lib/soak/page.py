@@ -30,7 +30,7 @@ process driver, a router with releases from a file, a client file and a store: g
 agent too), refused and malformed ones, slow heads and bodies, connections that are reset in each phase, and streams
 of events. Each has one outcome that is right: a status with its whole content, or a close without a byte. Up to 388
 are open at once. The baseline is taken at rest after a warm-up of the same kinds, and compared at rest after the
-load: descriptors may not be more but for those of four readers of the store that are kept (8), and memory not more
+load: descriptors may not be more but for those of four readers of the store that are kept (12), and memory not more
 than 16 MiB above it. Workers are started when they are needed and stay: threads may be those before the first
 connection and a worker for each place of tower and router, 256. The process of the tower is measured, and not what it
 has started. Responses that a client never reads are not among the kinds: `scripts/bench/hostile` has those.""",
