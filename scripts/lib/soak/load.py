@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SOURCES: Final = tuple(f"127.0.0.{number}" for number in range(2, 66))
 """Each has all ports for itself: a million connections leave more of them in TIME_WAIT than one address has."""
-WIDTHS: Final = {"slow": 300, "streams": 40}
+WIDTHS: Final = {"slow": 300, "streams": 16}
 QUICK: Final = 48
 """Open at once, by group; of those that are neither slow nor streams together."""
 PATIENCE: Final = 60.0

@@ -28,7 +28,7 @@ ABOUT: Final = {
 Connections of about fifty kinds, in shares of a hundred, against one control tower with a matrix, a module of the
 process driver, a router with releases from a file, a client file and a store: good requests (to the router and its
 agent too), refused and malformed ones, slow heads and bodies, connections that are reset in each phase, and streams
-of events. Each has one outcome that is right: a status with its whole content, or a close without a byte. Up to 388
+of events. Each has one outcome that is right: a status with its whole content, or a close without a byte. Up to 364
 are open at once. The baseline is taken at rest after a warm-up of the same kinds, and compared at rest after the
 load: descriptors may not be more but for those of four readers of the store that are kept (12), and memory not more
 than 16 MiB above it. Workers are started when they are needed and stay: threads may be those before the first
