@@ -19,7 +19,8 @@ from idkmesh.events.recorder import RETRY_SECONDS
 from idkmesh.health.model import Command, Dependency, Figures, Http, Orchestrator, ProbeMatrix, WatchdogFigures
 from idkmesh.rehearsal.bounds import patience, verdict_bounds
 from idkmesh.topology.backoff import MOST_SECONDS
-from idkmesh.topology.providers.etcd_follower import PAUSE_SECONDS, REQUEST_SECONDS, TRUST_SECONDS
+from idkmesh.topology.providers.boundary import PAUSE_SECONDS, TRUST_SECONDS
+from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS
 from idkmesh.topology.providers.etcd_stream import SILENT_SECONDS
 
 ASK_SECONDS: Final = 2.0

@@ -25,7 +25,7 @@ from idkmesh.health.model import Command
 from idkmesh.rehearsal.proxy import Proxies
 from idkmesh.rehearsal.reroute import Upstream
 from idkmesh.topology.model import Endpoint, Target
-from idkmesh.topology.providers.etcd import DEFAULT_PREFIX
+from idkmesh.topology.providers.forms import DEFAULT_PREFIX
 from idkmesh.workloads.model import OWNER_KEY
 from scripts.lib.lxd_host import PREFIX, LxdHost
 from scripts.lib.verdicts import figures
