@@ -31,7 +31,7 @@ from idkmesh.workloads.reading import nothing_supervised
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.health.model import ProbeMatrix
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.front import Front
@@ -359,7 +359,7 @@ def _serve_router(server: ControlTowerServer) -> None:
     """Have the router answer on its own address, if there is one. Raises :class:`~idkmesh.console.CommandError`."""
     if server.router is None:
         return
-    from idkmesh.router_command import announce, listening, tell_events  # noqa: PLC0415  most towers have none
+    from idkmesh.router.listener import announce, listening, tell_events  # noqa: PLC0415  most towers have none
 
     beside = listening(server.router, health=server.health, events=server.events.snapshot, limits=server.limits)
     server.expect_listener("router", beside)

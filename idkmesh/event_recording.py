@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from idkmesh.changes import Change
     from idkmesh.events.retention import Retention
-    from idkmesh.health.changes import Change
 
 CLOSE_SECONDS: Final = 2.0
 """How long the end waits for events to be written, and who must not go on without one for its commit (EV-3.3)."""

@@ -2,7 +2,7 @@
 
 Laws of this module:
 
-1. A flag wins over its variable, the variable over the default. :mod:`idkmesh.in_force` is the one place that chooses.
+1. A flag wins over its variable, the variable over the default. :mod:`idkmesh.settings_in_force` alone chooses.
 2. A name means one thing. Where commands differ in a default or a flag, a setting has a row for each of them.
 3. A name gives flag and variable: ``probe_listen`` is ``--probe-listen`` and ``IDKMESH_PROBE_LISTEN``. What has another
    one, or none, says so in its row, and why.

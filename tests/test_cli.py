@@ -574,7 +574,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["idkmesh.cli", "idkmesh.service_runtime", "idkmesh.commands"])
+@pytest.mark.parametrize("module", ["idkmesh.cli", "idkmesh.service_runtime", "idkmesh.commands.starting"])
 def test_signal_while_modules_load(module: str, number: int) -> None:
     """CT-9.4: no traceback and no word, from the first import on."""
     command = [sys.executable, "-c", SIGNAL_WHILE_LOADING, module, str(int(number))]

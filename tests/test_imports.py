@@ -12,14 +12,14 @@ PACKAGE = Path(idkmesh.__file__).parent
 
 # Lower layers never import higher ones. A module that is not named stands beside its neighbours, and is free.
 LAYERS = (
-    ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.child_process", "idkmesh.in_time"),
+    ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.child_process", "idkmesh.time_limiter", "idkmesh.changes"),
     ("idkmesh.httpd",),
     ("idkmesh.control_tower", "idkmesh.control_tower_ui", "idkmesh.adapter", "idkmesh.router"),
-    ("idkmesh.cli", "idkmesh.commands", "idkmesh.settings", "idkmesh.in_force", "idkmesh.config_command"),
+    ("idkmesh.cli", "idkmesh.commands", "idkmesh.settings", "idkmesh.settings_in_force"),
 )
 WITHOUT_SERVER = (
     *("idkmesh.events", "idkmesh.health", "idkmesh.rehearsal"),
-    *("idkmesh.workloads", "idkmesh.topology", "idkmesh.inspection"),
+    *("idkmesh.workloads", "idkmesh.topology", "idkmesh.inspection", "idkmesh.validation", "idkmesh.etcd"),
 )
 STANDARD_LIBRARY_ALONE = ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.httpd")
 

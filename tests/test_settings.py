@@ -16,14 +16,14 @@ from idkmesh import settings
 from idkmesh.adapter.looks import CLIENT_FILE_VARIABLE
 from idkmesh.cli import build_parser, main
 from idkmesh.cli.parser import flags_of
-from idkmesh.commands import control_tower, route, serve
-from idkmesh.config_command import settings_document, table_of_all
+from idkmesh.commands.config import settings_document, table_of_all
+from idkmesh.commands.starting import control_tower, route, serve
 from idkmesh.console import CommandError
 from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.health.model import MATRIX_VARIABLE
-from idkmesh.in_force import Origin, Source, in_force, slips, value_of
 from idkmesh.service_runtime import ACCESS_LOG_VARIABLE, SETTINGS, ServiceLimits, SettingError
 from idkmesh.settings import ADAPTER, COMMANDS, ROUTER, SERVE, SUPERVISE, TABLE, TOWER, Kind, rows_of
+from idkmesh.settings_in_force import Origin, Source, in_force, slips, value_of
 from idkmesh.workloads.model import DEFAULT_PROBE_UID
 from idkmesh.workloads.probe_user import VARIABLE as PROBE_UID_VARIABLE
 
@@ -275,7 +275,7 @@ def test_a_health_check_asks_where_the_tower_is(
         asked.append(url)
         return 0
 
-    environ.setattr("idkmesh.healthcheck_command.healthcheck", ask)
+    environ.setattr("idkmesh.commands.healthcheck.healthcheck", ask)
     environ.setenv("IDKMESH_PORT", "81")
     for words in ([], ["--port=82"], ["http://127.0.0.1:83"]):
         assert main(["healthcheck", *words]) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from idkmesh.cli import build_parser
-from idkmesh.supervise_command import PASS_SECONDS
+from idkmesh.commands.supervise import PASS_SECONDS
 from idkmesh.workloads.service import GIVE_BACK_SECONDS, PROCESSES_SECONDS
 from tests.httpd.test_notify import pairs
 from tests.systemd import needs_systemd, verified

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from idkmesh import console
 from idkmesh.cli.parser import MAX_EVENTS, add_setting, count, port, revision, seconds
 from idkmesh.events.envelope import FILTERS
-from idkmesh.in_force import value_of
 from idkmesh.service_runtime import SettingError
 from idkmesh.settings import TOWER, row_of
+from idkmesh.settings_in_force import value_of
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +42,7 @@ def add_inspect_request(commands: Commands) -> None:
 
 
 def _inspect_request(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import inspect_request_file
+    from idkmesh.commands.starting import inspect_request_file
 
     return inspect_request_file(arguments.file)
 
@@ -75,7 +75,7 @@ def add_events(commands: Commands) -> None:
 
 
 def _events(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import list_events
+    from idkmesh.commands.starting import list_events
 
     return list_events(
         arguments.store,
@@ -113,7 +113,7 @@ def add_healthcheck(commands: Commands) -> None:
 
 
 def _healthcheck(arguments: argparse.Namespace) -> int:
-    from idkmesh.healthcheck_command import healthcheck
+    from idkmesh.commands.healthcheck import healthcheck
 
     if arguments.url is not None:
         return healthcheck(arguments.url, arguments.kind, arguments.timeout)
@@ -143,7 +143,7 @@ def add_node(commands: Commands) -> None:
 
 
 def _node_get(arguments: argparse.Namespace) -> int:
-    from idkmesh.node_command import get
+    from idkmesh.commands.node import get
 
     return get(arguments.client_file, as_json=arguments.json)
 
@@ -185,13 +185,13 @@ def add_topology(commands: Commands) -> None:
 
 
 def _topology_status(arguments: argparse.Namespace) -> int:
-    from idkmesh.topology_command import status
+    from idkmesh.commands.topology import status
 
     return status(arguments.url, arguments.token_file, as_json=arguments.json)
 
 
 def _topology_wait(arguments: argparse.Namespace) -> int:
-    from idkmesh.topology_command import wait, waiting_for
+    from idkmesh.commands.topology import wait, waiting_for
 
     waiting = waiting_for(arguments.release, arguments.state, arguments.after_revision)
     return wait(arguments.url, arguments.token_file, waiting, arguments.timeout)

@@ -39,10 +39,10 @@ def add_inspect(commands: Commands) -> None:
 
 def _inspect(arguments: argparse.Namespace) -> int:
     if arguments.explain is not None:
-        from idkmesh.inspect_command import explain
+        from idkmesh.commands.inspect import explain
 
         return explain(arguments.explain)
-    from idkmesh.commands import inspect_files
+    from idkmesh.commands.starting import inspect_files
 
     return inspect_files(arguments.files, arguments.matrix, arguments.format)
 
@@ -78,13 +78,13 @@ def add_probes(commands: Commands) -> None:
 
 
 def _probes_run(arguments: argparse.Namespace) -> int:
-    from idkmesh.probes_command import run_probes
+    from idkmesh.commands.probes import run_probes
 
     return run_probes(arguments.matrix, as_json=arguments.json)
 
 
 def _probes_manifest(arguments: argparse.Namespace) -> int:
-    from idkmesh.probes_command import print_manifest
+    from idkmesh.commands.probes import print_manifest
 
     return print_manifest(arguments.matrix, arguments.format, arguments.port, arguments.host)
 
@@ -124,7 +124,7 @@ def add_rehearse(commands: Commands) -> None:
 
 
 def _rehearse(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import rehearse
+    from idkmesh.commands.starting import rehearse
 
     given = {name: value for name, value in vars(arguments).items() if name != "command"}
     return rehearse(given)
@@ -149,6 +149,6 @@ def add_modules(commands: Commands) -> None:
 
 
 def _modules_check(arguments: argparse.Namespace) -> int:
-    from idkmesh.modules_command import check_modules
+    from idkmesh.commands.modules import check_modules
 
     return check_modules(arguments.file, as_json=arguments.json)

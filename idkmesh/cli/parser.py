@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from idkmesh import console
-from idkmesh.in_force import port_of
 from idkmesh.settings import Group, Kind, rows_of
+from idkmesh.settings_in_force import port_of
 
 if TYPE_CHECKING:
     from idkmesh.settings import CommandSetting

@@ -38,7 +38,7 @@ def add_demo(commands: Commands) -> None:
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from idkmesh.demo_command import Request, demo
+    from idkmesh.commands.demo import Request, demo
 
     return demo(Request(arguments.port, arguments.seconds, open_page=arguments.open))
 
@@ -57,7 +57,7 @@ def add_control_tower(commands: Commands) -> None:
 
 
 def _control_tower(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import control_tower
+    from idkmesh.commands.starting import control_tower
 
     return control_tower(flags_of(TOWER, arguments), open_page=arguments.open)
 
@@ -77,7 +77,7 @@ def add_serve(commands: Commands) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import serve
+    from idkmesh.commands.starting import serve
 
     return serve(arguments.target, flags_of(SERVE, arguments))
 
@@ -102,7 +102,7 @@ def add_supervise(commands: Commands) -> None:
 
 
 def _supervise(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import look_once, supervise
+    from idkmesh.commands.starting import look_once, supervise
 
     if arguments.once:
         return look_once(flags_of(SUPERVISE, arguments), as_json=arguments.json)
@@ -132,7 +132,7 @@ def add_router(commands: Commands) -> None:
 
 
 def _router(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import route
+    from idkmesh.commands.starting import route
 
     return route(flags_of(ROUTER, arguments), check=arguments.check)
 
@@ -159,7 +159,7 @@ def add_readiness_adapter(commands: Commands) -> None:
 
 
 def _readiness_adapter(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands import readiness_adapter
+    from idkmesh.commands.starting import readiness_adapter
 
     return readiness_adapter(flags_of(ADAPTER, arguments), arguments.argv, check=arguments.check)
 
@@ -188,7 +188,7 @@ def add_config(commands: Commands) -> None:
 
 
 def _config_show(arguments: argparse.Namespace) -> int:
-    from idkmesh.config_command import show
+    from idkmesh.commands.config import show
 
     flags = {} if arguments.of is None else flags_of(arguments.of, arguments)
     return show(arguments.of, flags, as_json=arguments.json)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from idkmesh.changes import named
 from idkmesh.health.answers import MODE
-from idkmesh.health.changes import named
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.service_runtime import limits_document, usage_document
 from idkmesh.workloads.document import short_document

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.changes import named
+from idkmesh.changes import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

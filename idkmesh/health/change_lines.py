@@ -18,7 +18,7 @@ from idkmesh.health.changes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 
 NAMES_IN_A_LINE: Final = 10

@@ -16,14 +16,13 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from idkmesh.changes import Change, named
 from idkmesh.health.changes import (
     DEPENDENCY_CHANGED,
     DEPENDENCY_NOT_RUN,
     MATRIX_RELOADED,
     READINESS_CHANGED,
     STARTUP_SUCCEEDED,
-    Change,
-    named,
 )
 from idkmesh.health.history import Entry
 from idkmesh.health.model import Outcome, Refresh, Verdict

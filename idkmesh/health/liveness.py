@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from idkmesh.health.changes import LIVENESS_FAILED, LIVENESS_RECOVERED, Change, named
+from idkmesh.changes import Change, named
+from idkmesh.health.changes import LIVENESS_FAILED, LIVENESS_RECOVERED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

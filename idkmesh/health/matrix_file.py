@@ -9,8 +9,6 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from idkmesh.health.findings import Finding, Findings, MatrixError, Rule
-from idkmesh.health.judging import judge
 from idkmesh.health.matrix_rules import MATRIX
 from idkmesh.health.model import (
     KINDS,
@@ -22,13 +20,15 @@ from idkmesh.health.model import (
     Refresh,
     WatchdogFigures,
 )
-from idkmesh.health.text_file import read_text
-from idkmesh.health.yaml_nodes import Mapping, Sequence, parse
+from idkmesh.validation.findings import Finding, Findings, MatrixError, Rule
+from idkmesh.validation.judging import judge
+from idkmesh.validation.text_file import read_text
+from idkmesh.validation.yaml_nodes import Mapping, Sequence, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from idkmesh.health.yaml_nodes import Node
+    from idkmesh.validation.yaml_nodes import Node
 
 __all__ = ["MAX_FILE_BYTES", "Finding", "MatrixError", "Rule", "load_matrix", "read_matrix"]
 

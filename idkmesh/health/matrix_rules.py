@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from idkmesh.health.findings import Rule
-from idkmesh.health.shapes import Choice, Figure, Flag, ListOf, MapOf, Never, OneOf, Record, Text
+from idkmesh.validation.findings import Rule
+from idkmesh.validation.shapes import Choice, Figure, Flag, ListOf, MapOf, Never, OneOf, Record, Text
 
 MAX_DEPENDENCIES: Final = 1000
 

@@ -167,7 +167,7 @@ class ProbeMatrix:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ProbeMatrix:
-        """Read a file. Raises :class:`idkmesh.health.findings.MatrixError`, a ValueError, with all that is wrong."""
+        """Read a file. Raises :class:`idkmesh.health.matrix_file.MatrixError`, a ValueError, with all that is wrong."""
         from idkmesh.health.matrix_file import read_matrix  # noqa: PLC0415  it makes these values, and needs them first
 
         return read_matrix(os.fspath(path))

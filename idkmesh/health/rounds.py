@@ -24,7 +24,7 @@ from idkmesh.health.snapshot import NEVER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.health.model import Dependency, Probe, ProbeMatrix
     from idkmesh.health.snapshot import HealthSnapshot, Moment, Record
 

@@ -29,8 +29,8 @@ from idkmesh.service_runtime import log_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from idkmesh.changes import Change
     from idkmesh.clock import Clock
-    from idkmesh.health.changes import Change
     from idkmesh.health.model import Probe, ProbeMatrix, ProbeSpec
     from idkmesh.health.readiness import Readiness
     from idkmesh.health.rounds import Run

@@ -16,9 +16,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.changes import Change
 from idkmesh.health.change_lines import ChangeLog
-from idkmesh.health.changes import MATRIX_REFUSED, Change
-from idkmesh.health.findings import MatrixError
+from idkmesh.health.changes import MATRIX_REFUSED
 from idkmesh.health.liveness import Liveness, watch
 from idkmesh.health.probes import probe_for as known_probe_for
 from idkmesh.health.reloads import MatrixReading, RefusedMatrix
@@ -26,6 +26,7 @@ from idkmesh.health.runner import HealthRunner
 from idkmesh.health.slots import Slots, look
 from idkmesh.health.watchdog import Watchdog
 from idkmesh.service_runtime import log_line
+from idkmesh.validation.findings import MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping

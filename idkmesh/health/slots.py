@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.changes import SLOT_HELD, Change
+from idkmesh.changes import Change
+from idkmesh.health.changes import SLOT_HELD
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping

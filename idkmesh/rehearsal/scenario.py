@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.findings import Findings
-from idkmesh.health.judging import judge
-from idkmesh.health.shapes import Choice, Figure, Flag, ListOf, Record, Text
-from idkmesh.health.yaml_nodes import parse
 from idkmesh.rehearsal.bounds import ALLOWANCE_SECONDS, dependency_bounds, patience, soonest_restart, wedge_bounds
 from idkmesh.rehearsal.faults import OF_DEPENDENCIES, Fault, FaultError, How, can_be_failed, resolved
 from idkmesh.rehearsal.plan import Expectation
+from idkmesh.validation.findings import Findings
+from idkmesh.validation.judging import judge
+from idkmesh.validation.shapes import Choice, Figure, Flag, ListOf, Record, Text
+from idkmesh.validation.yaml_nodes import parse
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -116,7 +116,7 @@ def packaged(name: str) -> Scenario:
 
 
 def load_scenario(text: str, source: str) -> Scenario:
-    """Return what ``text`` says. Raises :class:`~idkmesh.health.findings.MatrixError` with all that is wrong."""
+    """Return what ``text`` says. Raises :class:`~idkmesh.validation.findings.MatrixError` with all that is wrong."""
     findings = Findings(source)
     root = parse(text, findings)
     values = None if root is None else judge(root, SCENARIO, "the file", findings)

@@ -9,23 +9,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from idkmesh.health.findings import Finding, Findings, RefusedError, Rule
-from idkmesh.health.judging import judge
-from idkmesh.health.text_file import read_text
-from idkmesh.health.yaml_nodes import Mapping, Sequence, parse
 from idkmesh.router.credentials import Credentials, digest_of
 from idkmesh.router.router_rules import PROVIDERS, ROUTER
 from idkmesh.router.token_file import TokenFileError, read_password, read_token
 from idkmesh.topology.model import MAX_TARGET_CHARACTERS, Target, endpoint_of, snapshot_of
 from idkmesh.topology.providers.forms import DEFAULT_GROUP, DEFAULT_NAMESPACE, DEFAULT_PREFIX
 from idkmesh.topology.selector import DEFAULT_OBSERVATIONS
+from idkmesh.validation.findings import Finding, Findings, RefusedError, Rule
+from idkmesh.validation.judging import judge
+from idkmesh.validation.text_file import read_text
+from idkmesh.validation.yaml_nodes import Mapping, Sequence, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Mapping as Members
 
-    from idkmesh.health.yaml_nodes import Node
     from idkmesh.topology.model import Snapshot
+    from idkmesh.validation.yaml_nodes import Node
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 """A thousand releases of three endpoints take a third of it."""

@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.histogram import Timing
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from idkmesh.health.findings import Rule
 from idkmesh.health.matrix_rules import HOST, PORT, V6
-from idkmesh.health.shapes import Case, Choice, Figure, Flag, ListOf, Never, Record, Text
 from idkmesh.topology.model import ID_PATTERN, MAX_ENDPOINT_CHARACTERS, MAX_ENDPOINTS, VERSION_PATTERN
 from idkmesh.topology.providers.forms import (
     DEFAULT_GROUP,
@@ -20,6 +18,8 @@ from idkmesh.topology.providers.forms import (
     NACOS_WORD,
 )
 from idkmesh.topology.selector import DEFAULT_OBSERVATIONS, MOST_OBSERVATIONS
+from idkmesh.validation.findings import Rule
+from idkmesh.validation.shapes import Case, Choice, Figure, Flag, ListOf, Never, Record, Text
 
 MAX_CREDENTIALS: Final = 32
 MAX_RELEASES: Final = 1_000

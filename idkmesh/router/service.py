@@ -17,8 +17,8 @@ from idkmesh.topology.selector import WatchSelector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from idkmesh.changes import Change
     from idkmesh.clock import Clock
-    from idkmesh.health.changes import Change
     from idkmesh.router.configuration import RouterConfiguration
     from idkmesh.router.credentials import Credentials
     from idkmesh.router.invocation import Invocation

@@ -9,7 +9,7 @@ from idkmesh.topology import changes
 from idkmesh.topology.model import State
 
 if TYPE_CHECKING:
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 
 def line_of(change: Change) -> tuple[str, int] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 
 if TYPE_CHECKING:
     from idkmesh.topology.model import Cause, Observation, State, Target

@@ -26,8 +26,8 @@ from idkmesh.topology.telling import Teller, undisturbed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from idkmesh.changes import Change
     from idkmesh.clock import Clock
-    from idkmesh.health.changes import Change
     from idkmesh.topology.held import Held, Session
     from idkmesh.topology.model import ProviderEvent, Target
     from idkmesh.topology.provider import Provider, Usability, Watch

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.topology.model import Observation, ProviderEvent, Target
     from idkmesh.topology.provider import Watch
 

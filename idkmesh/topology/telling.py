@@ -12,7 +12,7 @@ from idkmesh.topology.changes import omitted_change
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 MOST_CHANGES: Final = 100
 """Changes that are told within :data:`WINDOW_SECONDS`; an event queue holds ten times as many (EV-3.1)."""

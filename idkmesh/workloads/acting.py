@@ -30,7 +30,7 @@ from idkmesh.workloads.tracker import anew
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.workloads.calls import Answer, Calls
     from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.lease.store import Grant, LeaseStore

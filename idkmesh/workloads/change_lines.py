@@ -24,7 +24,7 @@ from idkmesh.workloads.tracker import Health
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 SHOWN_INSTANCES: Final = 5
 """Of those that become healthy in one pass, by name."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.changes import Change
 from idkmesh.events.envelope import MAX_ATTRIBUTE_CHARACTERS
-from idkmesh.health.changes import Change
 from idkmesh.workloads.checks import printable
 from idkmesh.workloads.model import OWNER_KEY
 from idkmesh.workloads.record import basis_of

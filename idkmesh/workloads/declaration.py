@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.findings import Findings, Rule
-from idkmesh.health.judging import judge
-from idkmesh.health.text_file import read_text
-from idkmesh.health.yaml_nodes import parse
+from idkmesh.validation.findings import Findings, Rule
+from idkmesh.validation.judging import judge
+from idkmesh.validation.text_file import read_text
+from idkmesh.validation.yaml_nodes import parse
 from idkmesh.workloads.catalog import CATALOG
 from idkmesh.workloads.declaration_findings import DeclarationError, DeclarationFinding, named
 from idkmesh.workloads.model import (

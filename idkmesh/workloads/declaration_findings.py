@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from idkmesh.health.findings import Finding, RefusedError, shown
+from idkmesh.validation.findings import Finding, RefusedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from idkmesh.health.findings import Path
+    from idkmesh.validation.findings import Path
 
 
 @dataclass(frozen=True, slots=True)

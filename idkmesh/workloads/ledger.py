@@ -32,7 +32,7 @@ from idkmesh.workloads.tracker import Evidence, Tracker, anew, step
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.workloads.model import DesiredModule, Probe
     from idkmesh.workloads.record import Kept
     from idkmesh.workloads.survey import Observation, Survey

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from idkmesh.health.findings import Rule, shown
-from idkmesh.health.yaml_nodes import Mapping, Sequence
+from idkmesh.validation.findings import Rule, shown
+from idkmesh.validation.yaml_nodes import Mapping, Sequence
 from idkmesh.workloads.catalog import CATALOG
 from idkmesh.workloads.model import DEFAULT_INTERVAL_S, DEFAULT_TTL_S, OWNER_KEY
 from idkmesh.workloads.module_rules import MAX_IN_ALL
 
 if TYPE_CHECKING:
-    from idkmesh.health.findings import Findings, Mark
-    from idkmesh.health.yaml_nodes import Node
+    from idkmesh.validation.findings import Findings, Mark
+    from idkmesh.validation.yaml_nodes import Node
 
 
 @dataclass

@@ -10,9 +10,9 @@ import re
 import string
 from typing import Final
 
-from idkmesh.health.findings import Rule
 from idkmesh.health.matrix_rules import HOST, PORT, V6
-from idkmesh.health.shapes import Case, Choice, Figure, ListOf, MapOf, Never, Record, Text
+from idkmesh.validation.findings import Rule
+from idkmesh.validation.shapes import Case, Choice, Figure, ListOf, MapOf, Never, Record, Text
 
 MAX_MODULES: Final = 1000
 MAX_INSTANCES: Final = 1000

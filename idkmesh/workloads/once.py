@@ -17,7 +17,7 @@ from idkmesh.workloads.tallies import Tallies
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.model import Declaration
     from idkmesh.workloads.survey import Patience, Survey

@@ -19,7 +19,7 @@ from idkmesh.workloads.tracker_store import TrackerStore, TrackerStoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.workloads.drivers.driver import Driver
     from idkmesh.workloads.lease.store import LeaseStore
     from idkmesh.workloads.model import Declaration, DesiredModule, Instance, LeaseSpec, Readiness, Run
@@ -90,12 +90,12 @@ def lease_store_of(spec: LeaseSpec, place: Path) -> LeaseStore:
             from idkmesh.workloads.lease.etcd import EtcdLeaseStore  # noqa: PLC0415  an extra
 
             return EtcdLeaseStore(spec.endpoints, spec.name)
-        from idkmesh.workloads.lease.in_time import InTimeLeaseStore  # noqa: PLC0415  as below
         from idkmesh.workloads.lease.sqlite import SqliteLeaseStore  # noqa: PLC0415  who uses etcd needs no SQLite
+        from idkmesh.workloads.lease.time_limited import TimeLimitedLeaseStore  # noqa: PLC0415  as below
 
         path = place / LEASE_FILE if spec.path is None else Path(spec.path)
         file = SqliteLeaseStore(path, spec.name, make_folder=spec.path is None)
-        return InTimeLeaseStore(file)
+        return TimeLimitedLeaseStore(file)
     except (LeaseStoreError, ValueError) as error:
         raise SupervisionError(str(error)) from None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.findings import Findings
-from idkmesh.health.judging import judge
-from idkmesh.health.shapes import Record
-from idkmesh.health.value_nodes import node_of
+from idkmesh.validation.findings import Findings
+from idkmesh.validation.judging import judge
+from idkmesh.validation.shapes import Record
+from idkmesh.validation.value_nodes import node_of
 from idkmesh.workloads.declaration_findings import named
 from idkmesh.workloads.model import DEFAULT_TIMEOUT_SECS
 from idkmesh.workloads.module_rules import MODULE, READINESS

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.service_runtime import log_line
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.changes import MODULES_REFUSED

@@ -37,7 +37,7 @@ from idkmesh.workloads.voice import Voice
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.workloads.acting import LeaseView
     from idkmesh.workloads.ages import Stamp
     from idkmesh.workloads.decision import Due

@@ -31,7 +31,7 @@ from idkmesh.events.place import (
     refuse_other_kinds,
     refuse_other_kinds_beside,
 )
-from idkmesh.in_time import InTime, LateError
+from idkmesh.time_limiter import LateError, TimeLimiter
 from idkmesh.workloads.ages import Stamp, aged
 from idkmesh.workloads.tracker_rows import COLUMNS, kept_of_row, row_of_record, stamp_of_row
 
@@ -90,7 +90,7 @@ class TrackerStore:
     ) -> None:
         with _told(path):
             self.path = absolute(path, TRACKER_STORE)
-        self._calls = InTime("tracker-store")
+        self._calls = TimeLimiter("tracker-store")
         self._seconds = call_seconds
         self._note = note
 

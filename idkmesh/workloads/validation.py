@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from idkmesh.health.findings import Findings
-from idkmesh.health.judging import judge
-from idkmesh.health.value_nodes import node_of
+from idkmesh.validation.findings import Findings
+from idkmesh.validation.judging import judge
+from idkmesh.validation.value_nodes import node_of
 from idkmesh.workloads.declaration_findings import DeclarationFinding, named
 from idkmesh.workloads.model import DesiredModule, ModuleKind, Readiness
 from idkmesh.workloads.module_relations import judge_module, judge_relations
 from idkmesh.workloads.module_rules import DECLARATION, MODULE, READINESS
 
 if TYPE_CHECKING:
-    from idkmesh.health.shapes import Record
+    from idkmesh.validation.shapes import Record
 
 
 def validate_declaration(document: object) -> tuple[DeclarationFinding, ...]:

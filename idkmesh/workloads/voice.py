@@ -15,7 +15,7 @@ from idkmesh.workloads.checks import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 
 def printing(log: Callable[[str, int], None]) -> Callable[[str, int], None]:

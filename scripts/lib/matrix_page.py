@@ -10,7 +10,7 @@ import yaml
 
 from idkmesh.health.matrix_file import MAX_FILE_BYTES
 from idkmesh.health.matrix_rules import DEPENDENCY, MATRIX, MAX_DEPENDENCIES, PROBES
-from idkmesh.health.shapes import OneOf, Record, Shape
+from idkmesh.validation.shapes import OneOf, Record, Shape
 
 EXAMPLES: Final[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[2] / "docs" / "reference" / "matrix-examples.yaml").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from idkmesh.health.findings import MatrixError
 from idkmesh.rehearsal.scenario import KIND, load_scenario
+from idkmesh.validation.findings import MatrixError
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "idkmesh" / "rehearsal" / "scenarios"

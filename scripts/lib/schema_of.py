@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from idkmesh.health.shapes import Case, Choice, Figure, Flag, ListOf, MapOf, OneOf, Record, Shape, Text
+from idkmesh.validation.shapes import Case, Choice, Figure, Flag, ListOf, MapOf, OneOf, Record, Shape, Text
 
 DIRECTORY = Path(__file__).parents[2] / "idkmesh" / "schemas"
 

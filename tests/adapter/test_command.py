@@ -15,10 +15,10 @@ from idkmesh.adapter.log import PromptLog
 from idkmesh.adapter.looks import Looks
 from idkmesh.adapter.server import AdapterServer
 from idkmesh.child_process import Child, spawn
+from idkmesh.commands.readiness_adapter import Request, Sampling, check, serve
 from idkmesh.console import CommandError
-from idkmesh.in_force import loopback
-from idkmesh.readiness_adapter_command import Request, Sampling, check, serve
 from idkmesh.service_runtime import SettingError
+from idkmesh.settings_in_force import loopback
 from tests.adapter.observations import NODE_ID
 from tests.adapter.support import PATIENCE, NodeCommand, client_file
 from tests.functional.support import until
@@ -190,7 +190,7 @@ def test_a_thread_that_is_left_behind(
     waits: list[float] = []
     in_the_drain: list[bool] = []
     monkeypatch.setattr(Looks, "run", lambda _: held.wait(30))
-    monkeypatch.setattr("idkmesh.readiness_adapter_command.JOIN_SECONDS", 0.1)
+    monkeypatch.setattr("idkmesh.commands.readiness_adapter.JOIN_SECONDS", 0.1)
     log = PromptLog(2)
     sampling = Sampling(request_of, request_of.argv, log)
     server = AdapterServer(("127.0.0.1", 0), sampling.verdict, log)

@@ -24,8 +24,8 @@ import yaml
 from idkmesh.adapter.verdict import FOR_LIVE, FOR_READY, FRESH, RESULT
 from idkmesh.cli import build_parser
 from idkmesh.cli.parser import flags_of
-from idkmesh.in_force import in_force
-from idkmesh.inspect_command import inspect_files
+from idkmesh.commands.inspect import inspect_files
+from idkmesh.settings_in_force import in_force
 from tests.systemd import needs_systemd, verified
 
 ROOT: Final = Path(__file__).parents[2]

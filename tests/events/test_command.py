@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from idkmesh import console, events_command
+from idkmesh import console
 from idkmesh.cli import build_parser
 from idkmesh.cli.parser import flags_of
-from idkmesh.commands import chosen, store_of
+from idkmesh.commands import events as events_command
+from idkmesh.commands.events import Query, _follow, print_events
+from idkmesh.commands.starting import chosen, store_of
 from idkmesh.console import CommandError
 from idkmesh.events import reader
 from idkmesh.events.bells import bell_folder
@@ -32,7 +34,6 @@ from idkmesh.events.quarantine import put_aside
 from idkmesh.events.reader import read_file
 from idkmesh.events.retention import Retention
 from idkmesh.events.store import EventStore
-from idkmesh.events_command import Query, _follow, print_events
 from tests.events.support import NOW, PATIENCE, ROOT, event, events, opened, until
 from tests.test_cli import COMMAND, environment, idkmesh, one_line
 
@@ -336,7 +337,8 @@ def test_a_working_directory_that_was_removed(path: Path) -> None:
     gone = path.with_name("gone")
     gone.mkdir()
     # Imported before: some interpreters import nothing without a working directory.
-    program = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); from idkmesh import cli, events_command\n"
+    program = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); from idkmesh import cli\n"
+    program += "from idkmesh.commands import events\n"
     program += f"os.chdir({str(gone)!r}); os.rmdir({str(gone)!r})\n"
     program += "sys.exit(cli.main(['events', 'list', '--store', 'x']))"
     done = subprocess.run([*COMMAND[:1], "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE)

@@ -44,7 +44,7 @@ from dataclasses import replace
 from idkmesh import console
 from idkmesh.demo.faults import table
 from idkmesh.demo.settings import Figures
-from idkmesh.demo_command import Request, demo
+from idkmesh.commands.demo import Request, demo
 _, store, flood, ingress, pause, wedge = table(Figures())
 # What the machine may break by being busy, a probe's 500 ms, is not asked; nor what takes a minute, nor twice
 # for the 5 s of pressure.
@@ -64,7 +64,7 @@ from dataclasses import replace
 from idkmesh import console
 from idkmesh.demo.faults import Expectation, table
 from idkmesh.demo.settings import Figures
-from idkmesh.demo_command import Request, demo
+from idkmesh.commands.demo import Request, demo
 never = Expectation(what="pigs fly", bound=0.0, holds=lambda seen, before: False)
 row = replace(table(Figures())[0], seconds=60.0, stays=(never,))
 sys.exit(console.run(lambda: demo(Request(0, 600.0), [row])))

@@ -11,7 +11,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from idkmesh.reload_signal import ReloadSignal
+from idkmesh.commands.reload_signal import ReloadSignal
 from tests.functional.health_support import TOKEN, matrix_text, probed
 from tests.functional.support import PATIENCE, until
 

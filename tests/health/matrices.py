@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from idkmesh.health.findings import Finding, MatrixError
 from idkmesh.health.matrix_file import load_matrix
+from idkmesh.validation.findings import Finding, MatrixError
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "probe-matrix.yaml"

@@ -17,8 +17,8 @@ from idkmesh.health.watchdog import Watchdog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from idkmesh.changes import Change
     from idkmesh.clock import Clock
-    from idkmesh.health.changes import Change
     from idkmesh.health.model import Probe, ProbeSpec
     from idkmesh.health.rounds import Run
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from idkmesh.cli import main
+from idkmesh.commands.healthcheck import PATHS, Target, judge, parse_target
 from idkmesh.console import CommandError
 from idkmesh.health.answers import draining_answer, liveness_answer, probe_document, readiness_answer, startup_answer
 from idkmesh.health.middleware import HealthMiddleware
 from idkmesh.health.model import File
 from idkmesh.health.readiness import Readiness
-from idkmesh.healthcheck_command import PATHS, Target, judge, parse_target
 from idkmesh.httpd import BoundedWSGIServer
 from idkmesh.service_runtime import ServiceIdentity
 from tests.events.support import ROOT

@@ -12,8 +12,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.health import yaml_nodes
-from idkmesh.health.findings import Findings, MatrixError, Rule
 from idkmesh.health.matrix_file import MAX_FILE_BYTES, load_matrix, read_matrix
 from idkmesh.health.matrix_rules import DEPENDENCY, MATRIX, MAX_DEPENDENCIES, PROBES, SECRET_FIELDS, SHELLS
 from idkmesh.health.model import (
@@ -33,6 +31,8 @@ from idkmesh.health.model import (
     Tcp,
     WatchdogFigures,
 )
+from idkmesh.validation import yaml_nodes
+from idkmesh.validation.findings import Findings, MatrixError, Rule
 from tests.health.matrices import EXAMPLE, HEAD, ROW, findings, many, marked, matrix_text
 from tests.judging_time import seconds_to_judge
 

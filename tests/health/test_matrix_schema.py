@@ -16,9 +16,9 @@ import yaml
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from idkmesh.health.findings import MatrixError, Rule
 from idkmesh.health.matrix_file import load_matrix
 from idkmesh.health.matrix_rules import SECRET_FIELDS, SHELLS
+from idkmesh.validation.findings import MatrixError, Rule
 from scripts.lib import matrix_schema
 from tests.health.matrices import EXAMPLE
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.health.history import Entry
     from idkmesh.health.model import Dependency
 

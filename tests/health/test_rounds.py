@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from idkmesh.changes import MAX_NAMES
 from idkmesh.health.change_lines import line_of
-from idkmesh.health.changes import MAX_NAMES
 from idkmesh.health.document import unknown_because
 from idkmesh.health.model import Refresh, Tcp
 from idkmesh.health.readiness import Readiness

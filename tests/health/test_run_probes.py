@@ -18,11 +18,11 @@ import jsonschema
 import pytest
 
 from idkmesh.cli import MANIFEST_FORMATS, main
+from idkmesh.commands.probes import Tried, _interruptible, exit_code, table, try_all
 from idkmesh.health.manifest import FORMATS, manifest
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.health.model import Disk, Outcome, Python
 from idkmesh.health.probes import probe_for
-from idkmesh.probes_command import Tried, _interruptible, exit_code, table, try_all
 from tests.events.support import ROOT
 from tests.health.matrices import EXAMPLE, HEAD
 from tests.health.support import COULD_NOT_RUN, FAILED, OK, dependency, result, until
@@ -202,7 +202,7 @@ def test_one_that_overstays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
             """Have nothing to end."""
 
     monkeypatch.setattr(
-        "idkmesh.probes_command.probe_for", lambda spec: Stuck() if isinstance(spec, Python) else probe_for(spec)
+        "idkmesh.commands.probes.probe_for", lambda spec: Stuck() if isinstance(spec, Python) else probe_for(spec)
     )
     rows = [
         dependency("stuck", probe=Python(target="m:f"), timeout_ms=500),
@@ -236,7 +236,7 @@ def test_one_that_comes_back_late(monkeypatch: pytest.MonkeyPatch) -> None:
             return result(OK)
 
     kinds = {"m:late": Late, "m:after": After}
-    monkeypatch.setattr("idkmesh.probes_command.probe_for", lambda spec: kinds[spec.target]())
+    monkeypatch.setattr("idkmesh.commands.probes.probe_for", lambda spec: kinds[spec.target]())
     rows = [
         dependency("late", probe=Python(target="m:late"), timeout_ms=100),
         dependency("after", probe=Python(target="m:after"), timeout_ms=20_000),

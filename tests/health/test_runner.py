@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.health.model import ProbeSpec
 
 

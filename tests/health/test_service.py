@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from idkmesh.changes import MAX_NAMES, Change, named
 from idkmesh.health.change_lines import line_of
-from idkmesh.health.changes import MAX_NAMES, Change, named
 from idkmesh.health.model import Disk, WatchdogFigures
 from idkmesh.health.reloads import MatrixReading
 from idkmesh.health.self_watch import DISK_RESERVE, DISK_ROOM, nothing_but_itself, room_for_files

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from idkmesh import inspect_command
 from idkmesh.cli import main
+from idkmesh.commands import inspect as inspect_command
 from tests.inspection.support import BASE, EXAMPLES, ROOT, whole
 
 if TYPE_CHECKING:

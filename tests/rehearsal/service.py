@@ -22,7 +22,7 @@ from idkmesh.health.runner import HealthRunner
 from idkmesh.health.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -16,7 +16,6 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from idkmesh.health.findings import Finding, Rule
 from idkmesh.router.configuration import (
     MAX_FILE_BYTES,
     ConfigurationError,
@@ -31,6 +30,7 @@ from idkmesh.router.configuration import (
 )
 from idkmesh.router.token_file import TokenFileError
 from idkmesh.topology.model import Target, endpoint_of, snapshot_of
+from idkmesh.validation.findings import Finding, Rule
 from scripts.lib import router_schema
 from tests.health.matrices import marked
 from tests.health.test_matrix_schema import containers, ecma_pattern, members, yaml_text

@@ -15,7 +15,7 @@ from idkmesh.topology.model import State, Target
 if TYPE_CHECKING:
     import datetime as dt
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 ECHO = Target("echo", "1.0.0", "r1")
 

@@ -6,7 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of, number_of
+from idkmesh.etcd.gateway import Call, EtcdError, Members, b64, endpoint_of, member_of, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

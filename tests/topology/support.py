@@ -17,8 +17,8 @@ from idkmesh.topology.selector import WatchSelector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from idkmesh.changes import Change
     from idkmesh.clock import Clock
-    from idkmesh.health.changes import Change
     from idkmesh.topology.model import ProviderEvent
     from idkmesh.topology.provider import Provider, Sink
 

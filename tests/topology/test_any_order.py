@@ -17,7 +17,7 @@ from idkmesh.topology.transitions import TRANSITIONS, Word, heard
 from tests.topology.support import EMPTY, START, UTC, HandWatch, at, other
 
 if TYPE_CHECKING:
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.topology.held import Session
     from idkmesh.topology.model import Observation, Target
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.topology.change_lines import line_of
 from idkmesh.topology.model import Cause
 from idkmesh.topology.provider import Usability

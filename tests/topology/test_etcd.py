@@ -17,8 +17,8 @@ import certifi
 import pytest
 import requests.adapters
 
-from idkmesh.etcd_gateway import Call, EtcdError, Members, b64
-from idkmesh.etcd_gateway import endpoint_of as member_of
+from idkmesh.etcd.gateway import Call, EtcdError, Members, b64
+from idkmesh.etcd.gateway import endpoint_of as member_of
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import boundary, packages

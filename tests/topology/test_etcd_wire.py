@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.etcd_gateway import EtcdError, Members
-from idkmesh.etcd_gateway import endpoint_of as member_of
+from idkmesh.etcd.gateway import EtcdError, Members
+from idkmesh.etcd.gateway import endpoint_of as member_of
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint_of, snapshot_of
 from idkmesh.topology.providers import boundary, etcd_follower, etcd_releases, etcd_stream, etcd_wire
 from idkmesh.topology.providers.crossings import nobody

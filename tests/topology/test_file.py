@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import file

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import idkmesh
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.topology.model import Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
 from idkmesh.topology.provider import ProviderFailureError
 from idkmesh.topology.providers import boundary, packages

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.topology.change_lines import line_of
 from idkmesh.topology.changes import closed_change, omitted_change, renewed_change
 from idkmesh.topology.errors import TooManyObservationsError

@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from idkmesh.router.configuration import read_configuration
-from idkmesh.router_command import listening
+from idkmesh.router.listener import listening
 from idkmesh.service_runtime import ServiceLimits
 from tests.functional.router_support import INVOCATIONS, TOKEN, Site, ask
 from tests.router.agents import OK, answering

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.workloads.drivers.driver import Driver
 
 BOOT = 4096.0

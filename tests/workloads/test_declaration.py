@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.health.findings import MatrixError, Rule
+from idkmesh.validation.findings import MatrixError, Rule
 from idkmesh.workloads.declaration import (
     MAX_FILE_BYTES,
     DeclarationError,

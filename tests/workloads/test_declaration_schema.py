@@ -16,7 +16,7 @@ import yaml
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from idkmesh.health.findings import Rule
+from idkmesh.validation.findings import Rule
 from idkmesh.workloads.declaration import DeclarationError, load_declaration
 from idkmesh.workloads.module_rules import SHELLS
 from idkmesh.workloads.validation import validate_declaration, validate_module, validate_readiness

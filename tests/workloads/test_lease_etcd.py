@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from idkmesh.etcd_gateway import (
+from idkmesh.etcd.gateway import (
     MAX_OUT,
     Endpoint,
     EtcdAnswerError,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 TTL = 15.0
 OURS = "the lease is ours (default): one supervises from now on"

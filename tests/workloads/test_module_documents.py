@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from referencing import Registry, Resource
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.workloads import changes
 from idkmesh.workloads.change_lines import line_of
 from idkmesh.workloads.document import module_document, module_list_document, short_document

@@ -34,7 +34,7 @@ from tests.workloads.support import (
 )
 
 if TYPE_CHECKING:
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.workloads.model import Declaration
 
 PATIENCE = 60.0

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.health.findings import Rule
+from idkmesh.validation.findings import Rule
 from idkmesh.workloads.declaration import load_declaration, read_declaration
 from idkmesh.workloads.model import DesiredModule, ModuleKind, Readiness
 from idkmesh.workloads.validation import row_of, validate_declaration, validate_module, validate_readiness

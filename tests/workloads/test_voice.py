@@ -18,7 +18,7 @@ from tests.workloads.support import Game, declaration, module
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
 
 WRONG = ["web\u202e1", "web\n1", "web\x1b[2J", "web\ud800", "web\u2028", "w" * 1000]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

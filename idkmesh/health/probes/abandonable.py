@@ -1,11 +1,11 @@
-"""Calls of a probe that nothing can interrupt, in the words of a run (HL-4.11); :mod:`idkmesh.in_time` makes them."""
+"""Calls of a probe that nothing can interrupt (HL-4.11): :mod:`idkmesh.time_limiter` in the words of a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 from idkmesh.health.probes.words import could_not_run, failed
-from idkmesh.in_time import InTime, LateError, NoThreadError, StillOutError
+from idkmesh.time_limiter import LateError, NoThreadError, StillOutError, TimeLimiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ class Abandonable:
     __slots__ = ("_calls",)
 
     def __init__(self, name: str) -> None:
-        self._calls = InTime(name)
+        self._calls = TimeLimiter(name)
 
     @property
     def out(self) -> bool:

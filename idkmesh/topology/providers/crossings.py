@@ -12,7 +12,7 @@ from idkmesh.topology.telling import undisturbed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from idkmesh.health.changes import Change
+    from idkmesh.changes import Change
     from idkmesh.topology.provider import Usability
 
     Changed = Callable[[Change], None]

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of
+from idkmesh.etcd.gateway import Call, EtcdError, Members, b64, endpoint_of, member_of
 from idkmesh.topology.model import MAX_ENDPOINTS, Cause
 from idkmesh.topology.provider import ProviderFailureError, Usability
 from idkmesh.topology.providers.boundary import Boundary

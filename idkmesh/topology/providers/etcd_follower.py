@@ -15,7 +15,7 @@ import selectors
 import time
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.etcd_gateway import EtcdAnswerError, EtcdError, asked, b64, member_of, number_of
+from idkmesh.etcd.gateway import EtcdAnswerError, EtcdError, asked, b64, member_of, number_of
 from idkmesh.topology.model import Cause
 from idkmesh.topology.providers.boundary import AGAIN_SECONDS, Boundary, Words, pause
 from idkmesh.topology.providers.etcd_releases import EtcdReleases
@@ -25,7 +25,7 @@ from idkmesh.topology.providers.etcd_wire import WireError, key_value, range_bel
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from idkmesh.etcd_gateway import Endpoint, Members
+    from idkmesh.etcd.gateway import Endpoint, Members
     from idkmesh.topology.model import Target
     from idkmesh.topology.providers.etcd_releases import KeyValue
     from idkmesh.topology.providers.etcd_stream import WatchStream

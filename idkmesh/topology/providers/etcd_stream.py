@@ -8,12 +8,12 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.etcd_gateway import EtcdError, in_time
+from idkmesh.etcd.gateway import EtcdError, in_time
 from idkmesh.topology.model import Cause
 from idkmesh.topology.providers.etcd_wire import PROGRESS, WatchReader, WireError, create, head
 
 if TYPE_CHECKING:
-    from idkmesh.etcd_gateway import Endpoint, Members
+    from idkmesh.etcd.gateway import Endpoint, Members
     from idkmesh.topology.providers.etcd_wire import WatchMessage
 
 BEAT_SECONDS: Final = 0.5

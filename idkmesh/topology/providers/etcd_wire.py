@@ -12,7 +12,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from idkmesh.etcd_gateway import b64, refuses
+from idkmesh.etcd.gateway import b64, refuses
 from idkmesh.topology.model import Cause
 from idkmesh.topology.providers.etcd_releases import KeyValue
 

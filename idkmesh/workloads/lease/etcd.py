@@ -21,7 +21,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of, member_of, number_of, one_line
+from idkmesh.etcd.gateway import Call, EtcdError, Members, b64, endpoint_of, member_of, number_of, one_line
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import Grant, LeaseStoreError
 

@@ -18,7 +18,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.changes import Change
+from idkmesh.changes import Change
 from idkmesh.service_runtime import log_line
 from idkmesh.workloads.boot_clock import boot_seconds
 from idkmesh.workloads.changes import LEASE_ACQUIRED, LEASE_LOST

@@ -10,7 +10,7 @@ Laws of this module:
 4. A file that is not what was written is never put aside by itself: the claims in it are what keeps an instance from
    being restarted twice, so a person has to say that they may be lost.
 
-A call may hang in the system, on a disk that stalls: :mod:`~idkmesh.workloads.lease.in_time` gives it a deadline.
+A call may hang in the system, on a disk that stalls: :mod:`~idkmesh.workloads.lease.time_limited` gives it a deadline.
 
 What SQLite cannot do: a supervisor that is stopped within a transaction keeps the lock until it goes on or is killed.
 Everybody else gets an error meanwhile, and acts no more.

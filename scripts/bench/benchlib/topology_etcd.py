@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from idkmesh.clock import SystemClock
-from idkmesh.etcd_gateway import Call, EtcdError, Members, b64, endpoint_of
+from idkmesh.etcd.gateway import Call, EtcdError, Members, b64, endpoint_of
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import State, Target
 from idkmesh.topology.providers.etcd import EtcdProvider

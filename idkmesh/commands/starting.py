@@ -1,4 +1,4 @@
-"""What each command does: read its files and variables, make its server or document, and say what came of it."""
+"""How each command starts: read its files and variables, then import what makes its server or document, and run it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from idkmesh import console, settings
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
-from idkmesh.in_force import InForce, in_force, slips, value_of
 from idkmesh.service_runtime import ServiceLimits, SettingError
+from idkmesh.settings_in_force import InForce, in_force, slips, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from idkmesh.commands.reload_signal import ReloadSignal
     from idkmesh.control_tower_ui import ControlTowerServer
     from idkmesh.health.model import ProbeMatrix
     from idkmesh.health.service import HealthService
-    from idkmesh.reload_signal import ReloadSignal
     from idkmesh.router.configuration import RouterConfiguration
     from idkmesh.workloads.model import Declaration
     from idkmesh.workloads.service import Supervised
@@ -126,7 +126,7 @@ def _reload(server: ControlTowerServer, matrix: Path | None, supervised: Supervi
 def _router_command() -> Any:  # noqa: ANN401  a module
     """Import the router, or say which extra brings what it stands on (RT-9.9)."""
     try:
-        return importlib.import_module("idkmesh.router_command")
+        return importlib.import_module("idkmesh.commands.router")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "httpcore":
             raise
@@ -157,8 +157,8 @@ def supervise(flags: Flags) -> int:
         reloads = stack.enter_context(_reload_signal())
         given = _whole(settings_of(settings.SUPERVISE, flags))
         supervised = _supervised(given)
-        from idkmesh.supervise_command import Settings
-        from idkmesh.supervise_command import supervise as run
+        from idkmesh.commands.supervise import Settings
+        from idkmesh.commands.supervise import supervise as run
 
         part = Settings(store_of(given), given.retention, given["probe_listen"])
         return 0 if signals.requested else run(supervised, part, signals, reloads)
@@ -167,7 +167,7 @@ def supervise(flags: Flags) -> int:
 def look_once(flags: Flags, *, as_json: bool) -> int:
     """Look once at the instances of modules without acting, and return the exit code (AR-7.1)."""
     supervised = _supervised(_whole(settings_of(settings.SUPERVISE, flags)))
-    from idkmesh.supervise_command import look
+    from idkmesh.commands.supervise import look
 
     return look(supervised, as_json=as_json)
 
@@ -200,7 +200,7 @@ def serve(target: str, flags: Flags) -> int:
 
 def readiness_adapter(flags: Flags, argv: Sequence[str], *, check: bool) -> int:
     """Answer for a node until a signal ends it, or look once; return the exit code (RA-9)."""
-    from idkmesh import readiness_adapter_command as adapter
+    from idkmesh.commands import readiness_adapter as adapter
 
     # Its log makes nobody wait, so it tells of slips itself (RA-9.1).
     warnings = tuple(f"idkmesh: {line}" for line in slips(os.environ, settings.ADAPTER))
@@ -216,7 +216,7 @@ def readiness_adapter(flags: Flags, argv: Sequence[str], *, check: bool) -> int:
 
 
 def _reload_signal() -> ReloadSignal:
-    from idkmesh.reload_signal import ReloadSignal
+    from idkmesh.commands.reload_signal import ReloadSignal
 
     return ReloadSignal()
 
@@ -264,7 +264,7 @@ def inspect_request_file(file: str) -> int:
 
 def inspect_files(files: Sequence[str], matrix: str | None, output: str) -> int:
     """Print what the rules find in declarations of probes, and return the exit code."""
-    from idkmesh.inspect_command import inspect_files as run
+    from idkmesh.commands.inspect import inspect_files as run
 
     return run(files, matrix, output)
 
@@ -273,7 +273,7 @@ def list_events(
     store: str | None, filters: Mapping[str, str | None], *, after: str | None, limit: int | None, as_json: bool
 ) -> int:
     """Print events of a store's file and return the exit code; without ``limit`` go on with what is committed."""
-    from idkmesh.events_command import Query, follow_events, print_events
+    from idkmesh.commands.events import Query, follow_events, print_events
 
     wanted = {name: value for name, value in filters.items() if value is not None}
     query = Query(store=store_path(store), wanted=wanted, after=after, as_json=as_json)
@@ -282,8 +282,8 @@ def list_events(
 
 def rehearse(flags: Mapping[str, Any]) -> int:
     """Rehearse a service under a local orchestrator and return the exit code (HL-8.7). ``flags`` are by name."""
-    from idkmesh.rehearse_command import Request
-    from idkmesh.rehearse_command import rehearse as run
+    from idkmesh.commands.rehearse import Request
+    from idkmesh.commands.rehearse import rehearse as run
 
     return run(Request(**flags))
 

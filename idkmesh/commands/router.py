@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from idkmesh import __version__, console
+from idkmesh import console
 from idkmesh.clock import SystemClock
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.event_recording import CLOSE_SECONDS, event_of, recording
-from idkmesh.health.changes import Change
 from idkmesh.health.self_watch import nothing_but_itself
 from idkmesh.health.service import HealthService
 from idkmesh.router.configuration import ConfigurationError, read_configuration
+from idkmesh.router.listener import SOURCE, announce, listening, tell_events
 from idkmesh.router.parts import PartError, lacking
-from idkmesh.router.server import IDENTITY, RouterServer
+from idkmesh.router.server import IDENTITY
 from idkmesh.router.service import RouterService
 from idkmesh.service_runtime import LineLog
-from idkmesh.serving import STOP_SECONDS, bind, bound, is_open, probes_served, run, url_host
+from idkmesh.serving import STOP_SECONDS, probes_served, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
-    from idkmesh.events.envelope import Event
+    from idkmesh.changes import Change
     from idkmesh.events.retention import Retention
-    from idkmesh.events.state import RecorderState
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.router.configuration import RouterConfiguration
     from idkmesh.service_runtime import ServiceLimits
-
-SOURCE: Final = "/router"
 
 
 class Settings(NamedTuple):
@@ -117,42 +114,3 @@ def made(
         return RouterService(configuration, clock=SystemClock(), changed=changed, record=record, line=line)
     except PartError as error:
         raise CommandError(str(error)) from None
-
-
-def announce(server: RouterServer, configuration: RouterConfiguration) -> None:
-    """Say where it answers, and warn where others can reach it."""
-    name = server.server_name
-    if is_open(name):
-        console.complain(
-            f"idkmesh: warning: the router on {name} can be reached from other machines, and tokens go over the "
-            "network in the clear; put a reviewed proxy with TLS in front"
-        )
-    about = f"provider {configuration.provider_name} of {console.fitted(str(configuration.file))}"
-    console.say(f"idkmesh router {__version__} listens on http://{url_host(name)}:{server.server_port} ({about})")
-
-
-def listening(
-    service: RouterService, *, health: HealthService, events: Callable[[], RecorderState], limits: ServiceLimits
-) -> RouterServer:
-    """Return the server of a router, bound to its address. Raises :class:`CommandError` where that cannot be."""
-    configuration = service.configuration
-    address = configuration.listen
-    options: dict[str, Any] = {"health": health, "events": events, "limits": limits}
-    return bound(
-        lambda: cast("RouterServer", bind(RouterServer, address, service, **options)),
-        address,
-        flag=f"listen in {console.fitted(str(configuration.file))}",
-        free="port 0 there",
-    )
-
-
-def tell_events(server: RouterServer, emit: Callable[[Event], None]) -> None:
-    """Make events of what happens to the server (RT-10.7), before it serves; ``emit`` must not wait."""
-
-    def happened(what: str, facts: Mapping[str, Any]) -> None:
-        subject = facts.get("limit") if what.startswith("overload.") else None
-        emit(event_of(Change(f"idkmesh.{what}", subject, facts), SOURCE))
-
-    server.tell(happened)
-    started = {"address": server.server_name, "port": server.server_port, "version": __version__}
-    happened("server.started", started)

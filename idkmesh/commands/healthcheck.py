@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from idkmesh import console
-from idkmesh.asked_url import asked_url
+from idkmesh.commands.target_url import target_url
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def healthcheck(url: str, asked: str | None, timeout: float) -> int:
 def parse_target(url: str, asked: str | None) -> Target:
     """Return what a URL means: an origin gets the path of ``asked``. Raises :class:`CommandError` with exit code 2."""
     try:
-        parts = asked_url(url)
+        parts = target_url(url)
     except ValueError as error:
         raise CommandError(f"the URL is refused: {error}", EXIT_USAGE) from None
     path = parts.path

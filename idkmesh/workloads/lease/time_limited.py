@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from idkmesh.in_time import InTime, LateError
+from idkmesh.time_limiter import LateError, TimeLimiter
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
 from idkmesh.workloads.lease.store import LeaseStoreError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class InTimeLeaseStore:
+class TimeLimitedLeaseStore:
     """The :class:`~idkmesh.workloads.lease.store.LeaseStore` ``store``, each call of it within ``seconds``.
 
     Any thread may call any method.
@@ -28,7 +28,7 @@ class InTimeLeaseStore:
 
     def __init__(self, store: LeaseStore, seconds: float = CALL_SECONDS) -> None:
         self._store = store
-        self._calls = InTime("lease-store")
+        self._calls = TimeLimiter("lease-store")
         self._seconds = seconds
 
     @property

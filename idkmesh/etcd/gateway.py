@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
-from idkmesh.tether import Tether
+from idkmesh.etcd.tether import Tether
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -279,7 +279,7 @@ def _posted(  # noqa: PLR0913  all of one request
     from etcd3gw.client import Etcd3Client  # noqa: PLC0415  an extra
     from etcd3gw.exceptions import Etcd3Exception  # noqa: PLC0415  the same
 
-    from idkmesh.etcd_session import session_of  # noqa: PLC0415  it imports requests
+    from idkmesh.etcd.session import session_of  # noqa: PLC0415  it imports requests
 
     with session_of(tether) as session:
         client = Etcd3Client(

@@ -14,12 +14,12 @@ from idkmesh.clock import SystemClock
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.health.crew import Crew
 from idkmesh.health.document import kind_of
-from idkmesh.health.findings import MatrixError
 from idkmesh.health.manifest import manifest
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.health.model import Outcome, Result
 from idkmesh.health.probes import probe_for
 from idkmesh.health.rounds import CONCURRENCY, TIMEOUT, Run
+from idkmesh.validation.findings import MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

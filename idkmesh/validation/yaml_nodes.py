@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from yaml.resolver import Resolver
 
-from idkmesh.health.findings import BEGINNING, Mark, Rule, shown
+from idkmesh.validation.findings import BEGINNING, Mark, Rule, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from idkmesh.health.findings import Findings
+    from idkmesh.validation.findings import Findings
 
 MAX_DEPTH: Final = 16
 """Collections within each other. The deepest of a probe matrix is the seventh."""

@@ -35,10 +35,10 @@ from idkmesh.workloads.voice import Voice
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from idkmesh.commands.reload_signal import ReloadSignal
     from idkmesh.events.recorder import EventRecorder
     from idkmesh.events.retention import Retention
     from idkmesh.httpd.signals import ShutdownSignals
-    from idkmesh.reload_signal import ReloadSignal
     from idkmesh.workloads.record import Record
     from idkmesh.workloads.snapshot import Snapshot
 

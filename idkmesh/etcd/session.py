@@ -16,7 +16,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 if TYPE_CHECKING:
     import socket
 
-    from idkmesh.tether import Tether
+    from idkmesh.etcd.tether import Tether
 
 
 class _Plain(HTTPConnection):

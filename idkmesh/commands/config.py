@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import console
-from idkmesh.commands import chosen, store_named, warn_of_slips
-from idkmesh.in_force import Source
+from idkmesh.commands.starting import chosen, store_named, warn_of_slips
 from idkmesh.settings import COMMANDS, TABLE, Kind
+from idkmesh.settings_in_force import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from idkmesh.in_force import InForce, Value
+    from idkmesh.settings_in_force import InForce, Value
 
 DOCUMENT_KIND: Final = "idkmesh-settings"
 SCHEMA_VERSION: Final = "0.1"

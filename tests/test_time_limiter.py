@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from idkmesh.in_time import InTime, LateError, NoThreadError, StillOutError
+from idkmesh.time_limiter import LateError, NoThreadError, StillOutError, TimeLimiter
 from tests.workloads.process_support import waited
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def opened() -> Iterator[threading.Event]:
 
 def test_what_comes_of_a_call() -> None:
     """AR-6.2: in time it is the function's own value, or its own error."""
-    calls = InTime("store")
+    calls = TimeLimiter("store")
 
     def fail() -> None:
         raise KeyError("k")
@@ -39,7 +39,7 @@ def test_what_comes_of_a_call() -> None:
 
 def test_one_that_hangs(opened: threading.Event) -> None:
     """AR-6.2, AR-6.3: its caller is free; nothing is begun while it is out, and all is well when it has come back."""
-    calls = InTime("store-that-hangs")
+    calls = TimeLimiter("store-that-hangs")
     begun: list[int] = []
     with pytest.raises(LateError, match=r"within 0\.05 s"):
         calls.call(lambda: opened.wait(PATIENCE), 0.05)
@@ -59,4 +59,4 @@ def test_a_machine_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(NoThreadError, match="out of threads"):
-        InTime("store").call(lambda: 9, PATIENCE)
+        TimeLimiter("store").call(lambda: 9, PATIENCE)

@@ -13,7 +13,7 @@ _PRINTED: Final = re.compile(r"[!-~]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 
 
-class AskedUrl(NamedTuple):
+class TargetUrl(NamedTuple):
     """Whom to ask for what.
 
     ``host`` is a name, or an address without brackets, and ``port`` always a number: without one ``http.client`` would
@@ -27,7 +27,7 @@ class AskedUrl(NamedTuple):
     query: str
 
 
-def asked_url(text: str) -> AskedUrl:
+def target_url(text: str) -> TargetUrl:
     """Return what a URL means. Raises ``ValueError``, without the text, for one with credentials and any other."""
     wanted = "write http://HOST:PORT, or https, with or without a path"
     try:
@@ -41,7 +41,7 @@ def asked_url(text: str) -> AskedUrl:
         raise ValueError("it has credentials in it, take them out")
     if not (_is_v6(host) if "[" in parts.netloc else _NAME.fullmatch(host)):
         raise ValueError(wanted)
-    return AskedUrl(parts.scheme == "https", host, port or DEFAULT_PORTS[parts.scheme], parts.path, parts.query)
+    return TargetUrl(parts.scheme == "https", host, port or DEFAULT_PORTS[parts.scheme], parts.path, parts.query)
 
 
 def _is_v6(host: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from idkmesh.health.findings import BEGINNING, Rule
-from idkmesh.health.yaml_nodes import place
+from idkmesh.validation.findings import BEGINNING, Rule
+from idkmesh.validation.yaml_nodes import place
 
 if TYPE_CHECKING:
-    from idkmesh.health.findings import Findings
+    from idkmesh.validation.findings import Findings
 
 
 def read_text(path: Path | str, bound: int, too_large: str, findings: Findings, *, again: bool = False) -> str | None:

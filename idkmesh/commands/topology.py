@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import console
-from idkmesh.asked_url import asked_url
+from idkmesh.commands.target_url import target_url
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.router.token_file import TokenFileError, read_token
 from idkmesh.topology.model import target_of
@@ -156,7 +156,7 @@ def _told(waiting: Waiting, verdict: Verdict, fault: UntoldError | None, timeout
 def source_of(url: str, token_file: str) -> Source:
     """Return what a URL and a file mean: an origin gets the path of the projection. Raises :class:`CommandError`."""
     try:
-        asked = asked_url(url)
+        asked = target_url(url)
     except ValueError as error:
         raise CommandError(f"the URL is refused: {error}", EXIT_USAGE) from None
     if asked.query:

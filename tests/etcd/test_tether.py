@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from idkmesh.tether import Tether
+from idkmesh.etcd.tether import Tether
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -31,7 +31,7 @@ class NoThreadError(LateError):
     """The machine is out of threads."""
 
 
-class InTime:
+class TimeLimiter:
     """Calls with a time each. ``name`` is the name of their threads. Any thread may call any method."""
 
     __slots__ = ("_late", "_name")

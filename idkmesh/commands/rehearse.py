@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 from idkmesh import console
 from idkmesh.console import EXIT_USAGE, CommandError
-from idkmesh.health.findings import MatrixError
 from idkmesh.health.matrix_file import read_matrix
 from idkmesh.health.model import MATRIX_VARIABLE
 from idkmesh.rehearsal import faults as parsing
@@ -29,6 +28,7 @@ from idkmesh.rehearsal.reroute import rerouted_matrix, upstreams, variables
 from idkmesh.rehearsal.run import CannotStartError, Rehearsal, RehearsalInterruptedError
 from idkmesh.rehearsal.scenario import faults_of, packaged, watched_seconds
 from idkmesh.rehearsal.verdict import judge
+from idkmesh.validation.findings import MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,12 +6,12 @@ from collections.abc import Mapping as Members
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.health.findings import Mark, Rule
-from idkmesh.health.yaml_nodes import MAX_DEPTH, Kind, Mapping, Member, Refused, Scalar, Sequence
+from idkmesh.validation.findings import Mark, Rule
+from idkmesh.validation.yaml_nodes import MAX_DEPTH, Kind, Mapping, Member, Refused, Scalar, Sequence
 
 if TYPE_CHECKING:
-    from idkmesh.health.findings import Findings
-    from idkmesh.health.yaml_nodes import Node
+    from idkmesh.validation.findings import Findings
+    from idkmesh.validation.yaml_nodes import Node
 
 NOWHERE: Final = Mark(0, 0)
 """The place of what stands in no file."""

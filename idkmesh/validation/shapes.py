@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping as Members
 
-    from idkmesh.health.findings import Rule
+    from idkmesh.validation.findings import Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh.health.findings import Rule, shown
-from idkmesh.health.shapes import Case, Choice, Figure, Flag, ListOf, MapOf, OneOf, Record, Text
-from idkmesh.health.yaml_nodes import Kind, Mapping, Refused, Scalar, Sequence
+from idkmesh.validation.findings import Rule, shown
+from idkmesh.validation.shapes import Case, Choice, Figure, Flag, ListOf, MapOf, OneOf, Record, Text
+from idkmesh.validation.yaml_nodes import Kind, Mapping, Refused, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from idkmesh.health.findings import Findings
-    from idkmesh.health.shapes import Shape
-    from idkmesh.health.yaml_nodes import Node
+    from idkmesh.validation.findings import Findings
+    from idkmesh.validation.shapes import Shape
+    from idkmesh.validation.yaml_nodes import Node
 
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")

@@ -1,0 +1,1 @@
+"""How an etcd is asked through its JSON gateway, for whatever keeps something there."""
