@@ -75,7 +75,9 @@ def test_the_documentation_imports_public_names_alone() -> None:
     assert {module for module in shown if not shown[module] <= PUBLIC.get(module, set())} == set()
 
 
-@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in PUBLIC.items() for name in names])
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in PUBLIC.items() for name in sorted(names)]
+)
 def test_every_public_name_is_typed(module: str, name: str) -> None:
     """Rule: each parameter of a public callable and of its public methods has a type, and so has what it returns."""
     found = getattr(importlib.import_module(module), name)

@@ -49,11 +49,11 @@ after every kill. The killing of a process is not a cut of power: what the syste
     "retention": """\
 Events at 100 a second of the recorder's clock through a real recorder, its thread, its store and the disk. What
 stands in is that clock: it moves 10 ms an event, however fast they are written, so that the pruning once a minute
-comes every 6,000 events. In the first half retention is by number, in the second by age. What is kept may exceed the
-setting by what comes until the next pruning. There is no setting in bytes: the file is held against 600 bytes for
-each event allowed. The feed of commits must have no gap; a reader beside it, which now and then sleeps until
-retention has overtaken it, may have those that the store announces. It reads the store as a stream does, but through
-no HTTP.""",
+comes every 6,000 events. In the first half retention is by number, in the second by age, which keeps fewer and is held
+against its setting once its first pruning is done. What is kept may exceed the setting by what comes until the next
+pruning. There is no setting in bytes: the file is held against 600 bytes for each event allowed. The feed of commits
+must have no gap; a reader beside it, which now and then sleeps until retention has overtaken it, may have those that
+the store announces. It reads the store as a stream does, but through no HTTP.""",
 }
 
 

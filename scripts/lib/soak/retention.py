@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scripts.lib.soak.state import State
 
 RATE: Final = 100
+MINUTE: Final = int(HOUSEKEEPING_SECONDS * RATE)
 BURST: Final = 500
 """Emitted before the producer waits: the queue takes 1,024."""
 DEFAULT_COUNT: Final = 100_000
@@ -57,18 +58,28 @@ class DayClock:
 
 @dataclass(frozen=True)
 class Half:
-    """A half of the day: where it ends, what retention is set to, and how many events that keeps."""
+    """A half of the day: where it ends, what retention is set to, how many events that keeps, and finds at most."""
 
     end: int
     retention: Retention
     kept: int
+    found: int
 
     @property
     def most(self) -> int:
         """How many may be there: what is kept, a minute more until it is looked at, and what comes meanwhile."""
-        minute = int(HOUSEKEEPING_SECONDS * RATE)
-        turns = minute // (PRUNE_ROWS - BATCH) + 2
-        return self.kept + minute + turns * BATCH + 2 * BURST
+        return self.kept + _pruned_within(MINUTE)
+
+    @property
+    def settled(self) -> int:
+        """How many come until what was found, by the setting before, is pruned."""
+        return _pruned_within(self.found)
+
+
+def _pruned_within(rows: int) -> int:
+    """Return how many events come until a look, and until it has pruned so many rows, turn by turn."""
+    turns = rows // (PRUNE_ROWS - BATCH) + 2
+    return MINUTE + turns * BATCH + 2 * BURST
 
 
 def halves(goal: int) -> tuple[Half, Half]:
@@ -77,7 +88,7 @@ def halves(goal: int) -> tuple[Half, Half]:
     age = max(LEAST_AGE, min(AGE_SECONDS, goal // RATE // 20))
     by_count = Retention(event_retention_count=count, event_retention_age=LONGEST_AGE)
     by_age = Retention(event_retention_count=MOST_COUNT, event_retention_age=float(age))
-    return Half(goal // 2, by_count, count), Half(goal, by_age, age * RATE)
+    return Half(goal // 2, by_count, count, 0), Half(goal, by_age, age * RATE, count + MINUTE)
 
 
 class Watch:
@@ -145,6 +156,7 @@ def _half(half: Half, first: int, goal: int, path: Path) -> Iterator[Step]:
     bounds = recorder.snapshot()
     watch = Watch(bounds.newest)
     size = max(BURST, min(20_000, goal // 100))
+    settled = first + half.settled
     begun = bounds.floor
     with contextlib.ExitStack() as ends:
         ends.callback(recorder.close, 30)
@@ -152,7 +164,7 @@ def _half(half: Half, first: int, goal: int, path: Path) -> Iterator[Step]:
         while clock.number < half.end:
             many = min(size, half.end - clock.number)
             before = recorder.snapshot().newest
-            highs = _write(recorder, clock, watch, many, half)
+            highs = _write(recorder, clock, watch, clock.number + many, (half, settled))
             after = recorder.snapshot()
             if after.newest != before + many:
                 watch.wrong.append(f"{many} events were emitted and {after.newest - before} are stored")
@@ -161,10 +173,12 @@ def _half(half: Half, first: int, goal: int, path: Path) -> Iterator[Step]:
             yield _taken(watch, lines, many, highs | _sizes(path, after.wal_bytes, half, watch))
 
 
-def _write(recorder: EventRecorder, clock: DayClock, watch: Watch, many: int, half: Half) -> dict[str, float]:
-    """Emit so many events, a burst at a time, and read beside it."""
+def _write(
+    recorder: EventRecorder, clock: DayClock, watch: Watch, end: int, bounds: tuple[Half, int]
+) -> dict[str, float]:
+    """Emit events until there are so many, a burst at a time, and read beside it."""
+    half, settled = bounds
     highest = 0
-    end = clock.number + many
     while clock.number < end:
         for _ in range(min(BURST, end - clock.number)):
             data = {"number": clock.number, "text": "a day's events, one of them"}
@@ -174,7 +188,8 @@ def _write(recorder: EventRecorder, clock: DayClock, watch: Watch, many: int, ha
             watch.wrong.append("the recorder has not written a burst within a minute")
         watch.turn(recorder, 3 * half.kept)
         now = recorder.snapshot()
-        highest = max(highest, now.newest - now.floor)
+        if clock.number > settled:
+            highest = max(highest, now.newest - now.floor)
     deadline = time.monotonic() + 30
     while watch.published < recorder.snapshot().newest and time.monotonic() < deadline:
         time.sleep(0.001)
