@@ -178,7 +178,7 @@ class TestOutcomes:
         by_count, by_age = retention.halves(8_640_000)
         assert (by_count.end, by_count.kept, by_age.end, by_age.kept) == (4_320_000, 100_000, 8_640_000, 60_000)
         assert [half.kept for half in retention.halves(100)] == [100, 6_000]
-        # What the first half has left is more than the second may keep: it is pruned by its first look and the turns after.
+        # What the first half has left is more than the second may keep: its first look prunes it, and the turns after.
         assert by_count.settled < by_age.settled < 2 * (by_count.kept + retention.MINUTE) < by_age.end - by_count.end
 
 
