@@ -40,6 +40,9 @@ SPAWN_WORDS: Final = {
 OUR_VARIABLES: Final = "IDKMESH_"
 """How the variables begin that a declared command does not get: tokens are among them."""
 
+STATUS_LOST: Final = "its exit status is lost: this process ignores SIGCHLD, or waits for any child"
+"""What is said of a child that ended without a code."""
+
 MAX_UID: Final = 2**32 - 2
 """The number above it means "as before" to the kernel: the child would run as root."""
 

@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import __version__, console
+from idkmesh.addresses import url_host
 from idkmesh.clock import Clock, SystemClock
 from idkmesh.control_tower.api import Lifetime, Records, status_document
 from idkmesh.control_tower.endpoints import control_tower_table
@@ -25,7 +26,7 @@ from idkmesh.health.service import HealthReading, HealthService
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
 from idkmesh.service_runtime import ServiceIdentity, limits_document, usage_document
-from idkmesh.serving import STOP_SECONDS, client_written, port_written, probes_served, run, url_host
+from idkmesh.serving import STOP_SECONDS, client_written, port_written, probes_served, run
 from idkmesh.workloads.reading import nothing_supervised
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from idkmesh import __version__, console
+from idkmesh.addresses import url_host
 from idkmesh.console import EXIT_USAGE, CommandError
 from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer, use_short_switch_interval
 from idkmesh.httpd.signals import serve_until_signal
@@ -67,11 +68,6 @@ def bound(
         known = _ADVICE.get(error.errno or 0)
         advice = console.reason(error) if known is None else known.format(flag=flag, free=free)
         raise CommandError(f"cannot listen on {url_host(address[0])}:{address[1]}: {advice}") from None
-
-
-def url_host(host: str) -> str:
-    """Return a host as it stands in a URL: an IPv6 address in brackets (RFC 3986 §3.2.2)."""
-    return f"[{host}]" if ":" in host else host
 
 
 @contextlib.contextmanager

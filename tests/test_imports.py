@@ -12,7 +12,10 @@ PACKAGE = Path(idkmesh.__file__).parent
 
 # Lower layers never import higher ones. A module that is not named stands beside its neighbours, and is free.
 LAYERS = (
-    ("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.child_process", "idkmesh.time_limiter", "idkmesh.changes"),
+    (
+        *("idkmesh.clock", "idkmesh.service_runtime", "idkmesh.child_process", "idkmesh.time_limiter"),
+        *("idkmesh.changes", "idkmesh.addresses", "idkmesh.strict_json", "idkmesh.open_file"),
+    ),
     ("idkmesh.httpd",),
     ("idkmesh.control_tower", "idkmesh.control_tower_ui", "idkmesh.adapter", "idkmesh.router"),
     ("idkmesh.cli", "idkmesh.commands", "idkmesh.settings", "idkmesh.settings_in_force"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
+
+from idkmesh.addresses import is_ipv6
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -39,14 +40,6 @@ def target_url(text: str) -> TargetUrl:
         raise ValueError(wanted)
     if "@" in parts.netloc:
         raise ValueError("it has credentials in it, take them out")
-    if not (_is_v6(host) if "[" in parts.netloc else _NAME.fullmatch(host)):
+    if not (is_ipv6(host) if "[" in parts.netloc else _NAME.fullmatch(host)):
         raise ValueError(wanted)
     return TargetUrl(parts.scheme == "https", host, port or DEFAULT_PORTS[parts.scheme], parts.path, parts.query)
-
-
-def _is_v6(host: str) -> bool:
-    try:
-        ipaddress.IPv6Address(host)
-    except ValueError:
-        return False
-    return True

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import console
+from idkmesh.addresses import url_host
 from idkmesh.commands.target_url import target_url
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.router.token_file import TokenFileError, read_token
@@ -66,7 +67,7 @@ class Source:
     @property
     def origin(self) -> str:
         """How a line calls it."""
-        return f"{'https' if self.tls else 'http'}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return f"{'https' if self.tls else 'http'}://{url_host(self.host)}:{self.port}"
 
 
 def status(url: str, token_file: str, *, as_json: bool) -> int:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from idkmesh.addresses import url_host
 from idkmesh.etcd.tether import Tether
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ class Endpoint:
 
     def __str__(self) -> str:
         """Return it as a URL."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.protocol}://{host}:{self.port}"
+        return f"{self.protocol}://{url_host(self.host)}:{self.port}"
 
 
 def endpoint_of(url: str, field: str) -> Endpoint:

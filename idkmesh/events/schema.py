@@ -100,6 +100,18 @@ def marks(connection: sqlite3.Connection) -> tuple[int, int]:
     return application, version
 
 
+def made_new(connection: sqlite3.Connection, tables: Sequence[str], application: int, version: int) -> bool:
+    """Make another kind of store of an open transaction's file where that is empty, and say whether it was."""
+    (found,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if (*marks(connection), found) != (0, 0, 0):
+        return False
+    for table in tables:
+        connection.execute(table)
+    connection.execute(f"PRAGMA application_id = {application}")
+    connection.execute(f"PRAGMA user_version = {version}")
+    return True
+
+
 def bring_up(
     connection: sqlite3.Connection,
     *,

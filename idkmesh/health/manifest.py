@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.addresses import url_host
 from idkmesh.service_runtime import SETTINGS
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _http_probe(path: str, port: int, figures: Figures) -> str:
 
 def _compose(matrix: ProbeMatrix, port: int, host: str, stop_seconds: int) -> str:
     asked = matrix.orchestrator
-    origin = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    origin = f"http://{url_host(host)}:{port}"
     return f"""\
 # Compose has one health check, readiness: others wait for it with "condition: service_healthy", and Compose restarts
 # nothing for it. What does restart unhealthy containers (Swarm, ECS, autoheal) must be given --live in place of

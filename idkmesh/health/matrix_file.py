@@ -5,10 +5,10 @@ Three steps, each over the file once: YAML to nodes, nodes to values by the tabl
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from idkmesh.addresses import is_ipv6
 from idkmesh.health.matrix_rules import MATRIX
 from idkmesh.health.model import (
     KINDS,
@@ -169,12 +169,7 @@ def _is_address(text: str, *, bare: bool) -> bool:
     found = _BRACKETS.match(text)
     if found is None and not (bare and ":" in text):
         return True
-    address = text if found is None else found[1]
-    try:
-        ipaddress.IPv6Address(address)
-    except ValueError:
-        return False
-    return True
+    return is_ipv6(text if found is None else found[1])
 
 
 # --- values to the model: the table has the names of the model ---------------------------------------------------

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from idkmesh.httpd.request import Refusal
+from idkmesh.strict_json import no_constant
 from idkmesh.topology.model import Target
 
 if TYPE_CHECKING:
@@ -112,9 +113,5 @@ def _expect(text: str, at: int, sign: str) -> int:
     return at + 1
 
 
-def _no_constant(_: str) -> NoReturn:
-    raise ValueError("NaN and infinities are no JSON")
-
-
 _UNREAD: Final[Callable[[str], None]] = lambda _text: None  # noqa: E731  numbers are passed on, not read
-_DECODER: Final = json.JSONDecoder(parse_float=_UNREAD, parse_int=_UNREAD, parse_constant=_no_constant)
+_DECODER: Final = json.JSONDecoder(parse_float=_UNREAD, parse_int=_UNREAD, parse_constant=no_constant)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from idkmesh import __version__, console
+from idkmesh.addresses import url_host
 from idkmesh.changes import Change
 from idkmesh.event_recording import event_of
 from idkmesh.router.server import RouterServer
-from idkmesh.serving import bind, bound, is_open, url_host
+from idkmesh.serving import bind, bound, is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.addresses import is_address
 from idkmesh.health.probes.resolving import Resolver
 from idkmesh.health.probes.words import could_not_run
 
@@ -27,7 +27,7 @@ class Lookups:
 
     def addresses(self, host: str, port: int, deadline: Deadline) -> list[Address]:
         """Return the addresses of a name, or raise :class:`~idkmesh.health.probes.words.ProbeError`."""
-        if _is_address(host):
+        if is_address(host):
             return Resolver().addresses(host, port, deadline)
         resolver = self._take()
         try:
@@ -45,12 +45,3 @@ class Lookups:
                 raise could_not_run("still waiting")
             self._made += 1
             return Resolver()
-
-
-def _is_address(host: str) -> bool:
-    """Say whether there is nothing to look up: an address has no part in how many look-ups are out."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

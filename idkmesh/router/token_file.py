@@ -7,6 +7,8 @@ import re
 import stat
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.open_file import open_file
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,9 +17,6 @@ MAX_BYTES: Final = 4096 + 2
 """A token, and a line end after it."""
 
 MAX_PASSWORD_BYTES: Final = 1024
-
-_FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""Without waiting: a FIFO would hold the start until somebody writes."""
 
 _MOUNTED: Final = 0o440
 """The mode of a secret that is mounted for a group of this process."""
@@ -60,7 +59,7 @@ def _without_line_end(text: str) -> str:
 def _read(path: Path | str, most: int) -> bytes:
     """Return up to ``most`` bytes, all of a file that nobody else may read. Raises :class:`TokenFileError`."""
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = open_file(path)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) else "it is no name of a file"
         raise TokenFileError(f"cannot be read: {reason}", "name a file that this user may read") from None

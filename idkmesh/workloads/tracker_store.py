@@ -31,6 +31,7 @@ from idkmesh.events.place import (
     refuse_other_kinds,
     refuse_other_kinds_beside,
 )
+from idkmesh.events.schema import made_new, marks
 from idkmesh.time_limiter import LateError, TimeLimiter
 from idkmesh.workloads.ages import Stamp, aged
 from idkmesh.workloads.tracker_rows import COLUMNS, kept_of_row, row_of_record, stamp_of_row
@@ -156,17 +157,12 @@ class TrackerStore:
             raise
 
     def _bring_up(self, connection: sqlite3.Connection) -> None:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if (application, version, tables) == (0, 0, 0):
-            for statement in _TABLES:
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif application != APPLICATION_ID:
+        if made_new(connection, _TABLES, APPLICATION_ID, SCHEMA_VERSION):
+            return
+        application, version = marks(connection)
+        if application != APPLICATION_ID:
             raise TrackerStoreError(f"{self.path} is another program's database and is left alone; name another place")
-        elif version > SCHEMA_VERSION:
+        if version > SCHEMA_VERSION:
             raise TrackerStoreError(
                 f"the tracker store {self.path} has schema version {version}, this program knows {SCHEMA_VERSION} and "
                 "leaves it alone; use the newer idkmesh, or name another place"
@@ -217,8 +213,8 @@ def _save(connection: sqlite3.Connection, owner: str, rows: list[tuple[Any, ...]
         return False
     _write_meta(connection, owner, now)
     connection.execute("DELETE FROM instance")
-    marks = ", ".join("?" for _ in COLUMNS)
-    connection.executemany(f"INSERT INTO instance VALUES ({marks})", rows)  # noqa: S608  question marks alone
+    places = ", ".join("?" for _ in COLUMNS)
+    connection.executemany(f"INSERT INTO instance VALUES ({places})", rows)  # noqa: S608  question marks alone
     return True
 
 

@@ -19,7 +19,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.child_process import SpawnError, environment, spawn, touch
+from idkmesh.child_process import STATUS_LOST, SpawnError, environment, spawn, touch
 from idkmesh.health.probes.abandonable import Abandonable
 from idkmesh.health.probes.probe import DeadlineProbe
 from idkmesh.health.probes.words import could_not_run, failed
@@ -99,7 +99,7 @@ class CommandProbe(DeadlineProbe):
 def word_of_exit(code: int | None) -> str:
     """Return the word of a success, or raise what another end says. Without a code nothing is known (HL-4.2)."""
     if code is None:
-        raise could_not_run("its exit status is lost: this process ignores SIGCHLD, or waits for any child")
+        raise could_not_run(STATUS_LOST)
     if code > 0:
         raise failed(f"exit {code}")
     if code < 0:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from idkmesh.strict_json import once
 from idkmesh.topology.model import NOT_DECLARED, Endpoint, Snapshot, endpoint_of, snapshot_of, target_of
-from idkmesh.topology.providers.releases import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,6 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.open_file import open_file
 from idkmesh.topology.model import Cause
 from idkmesh.topology.providers.file_state import Fault, Identity
 
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """Ten thousand releases of three endpoints take half of it."""
-
-_FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""Without waiting: a FIFO would else hold the thread until somebody writes."""
 
 
 def identity_of(path: Path) -> Identity | None:
@@ -30,7 +28,7 @@ def identity_of(path: Path) -> Identity | None:
 def content_of(path: Path) -> bytes | Fault:
     """Return the content of a file that nobody writes to meanwhile."""
     try:
-        descriptor = os.open(path, _FLAGS)
+        descriptor = open_file(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "its name has a NUL"
         return Fault(Cause.UNREADABLE, f"cannot be opened: {reason}")

@@ -6,8 +6,9 @@ A fault is told by its place alone: what stands there may be what nobody is to s
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
+from idkmesh.strict_json import no_constant, once
 from idkmesh.topology.model import MAX_ENDPOINTS, Endpoint, Snapshot, Target, endpoint_of, snapshot_of
 
 if TYPE_CHECKING:
@@ -71,20 +72,8 @@ def _endpoint(number: int, text: object) -> Endpoint:
         raise ValueError(f"endpoints[{number}]: {error}") from None
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of an object, for :func:`json.loads`. Raises ``ValueError`` where one stands twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a member stands twice in one object")
-    return found
-
-
-def _no_constant(_: str) -> NoReturn:
-    raise ValueError("NaN and infinities are no JSON")
-
-
 _READ: Final = json.JSONDecoder(
     object_pairs_hook=once,
-    parse_constant=_no_constant,
+    parse_constant=no_constant,
     parse_int=float,  # none has a place in it, and Python's own refuses more than 4,300 digits with advice of its own
 ).decode

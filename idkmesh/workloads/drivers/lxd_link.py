@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
+from idkmesh.addresses import url_host
 from idkmesh.clock import SystemClock
 from idkmesh.health.probes.connecting import connect, connect_unix
 from idkmesh.health.probes.probe import Deadline
@@ -57,8 +58,7 @@ class Place:
     @property
     def netloc(self) -> str:
         """Host and port, as a request names them."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return "lxd" if self.socket is not None else f"{host}:{self.port}"
+        return "lxd" if self.socket is not None else f"{url_host(self.host)}:{self.port}"
 
 
 def seconds_from_now(seconds: float) -> Deadline:

@@ -18,7 +18,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.child_process import SpawnError, environment, spawn, touch
+from idkmesh.child_process import STATUS_LOST, SpawnError, environment, spawn, touch
 from idkmesh.clock import SystemClock
 from idkmesh.health.probes.abandonable import Abandonable
 from idkmesh.health.probes.probe import Deadline
@@ -191,11 +191,7 @@ def _waited(child: Child, output: HeldOutput, seconds: float) -> bool:
 
 def _exited(code: int | None) -> tuple[RunEnd, str, int | None]:
     if code is None:
-        return (
-            RunEnd.COULD_NOT_RUN,
-            "its exit status is lost: this process ignores SIGCHLD, or waits for any child",
-            None,
-        )
+        return RunEnd.COULD_NOT_RUN, STATUS_LOST, None
     if code < 0:
         return RunEnd.EXITED, f"signal {-code}", 128 - code
     return RunEnd.EXITED, f"exit {code}", code

@@ -37,7 +37,7 @@ from idkmesh.events.place import (
     refuse_other_kinds_beside,
     sync_folder,
 )
-from idkmesh.events.schema import marks
+from idkmesh.events.schema import made_new, marks
 from idkmesh.workloads.boot_clock import boot_id, boot_seconds
 from idkmesh.workloads.lease.ages import BootInstant, certain_age, of_another_boot
 from idkmesh.workloads.lease.lease_times import CALL_SECONDS
@@ -276,14 +276,9 @@ class SqliteLeaseStore:
 
 def _bring_up(connection: Connection, path: Path) -> None:
     """Make the tables in an empty file, and refuse what is no lease store. Within the transaction."""
-    application, version = marks(connection)
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if (application, version, tables) == (0, 0, 0):
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    if made_new(connection, _TABLES, APPLICATION_ID, SCHEMA_VERSION):
         return
+    application, version = marks(connection)
     if application != APPLICATION_ID:
         raise StoreError(
             f"{path} is another program's database and is left alone; name another with {LEASE_STORE.option}"
