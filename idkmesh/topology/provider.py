@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from idkmesh.topology.model import Cause, ProviderEvent
 
@@ -33,6 +33,10 @@ class Usability:
 
     usable: bool
     cause: Cause | None = None
+
+
+CLOSED: Final = Usability(usable=False, cause=Cause.CLOSED)
+"""What every provider says of itself after its :meth:`Provider.close`."""
 
 
 class Watch(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import NOT_DECLARED, Cause
-from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.provider import CLOSED, ProviderFailureError, Usability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class DirectProvider:
 
     def usable(self) -> Usability:
         """Say that it is usable until it is closed."""
-        return Usability(usable=False, cause=Cause.CLOSED) if self._closed else Usability(usable=True)
+        return CLOSED if self._closed else Usability(usable=True)
 
     def close(self) -> None:
         """Answer nothing any more."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from idkmesh.etcd.gateway import Call, EtcdError, Members, b64, endpoint_of, member_of
 from idkmesh.topology.model import MAX_ENDPOINTS, Cause
-from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.provider import CLOSED, ProviderFailureError, Usability
 from idkmesh.topology.providers.boundary import Boundary
 from idkmesh.topology.providers.crossings import nobody
 from idkmesh.topology.providers.etcd_follower import (
@@ -77,8 +77,7 @@ class EtcdProvider:
         self._members = Members(list(found), most=MAX_PAGE_BYTES)
         need(self.name)
         self._prefix = prefix
-        self._continuous = observe
-        self._watches = Watches()
+        self._watches = Watches(taken=observe)
         self._ring = Ring()
         self._follower = Follower(self._members, prefix, self._watches, self._ring, Boundary(WORDS, line, changed))
         work = self._follower.run if observe else self._ask_now_and_then
@@ -88,7 +87,7 @@ class EtcdProvider:
     @property
     def continuous(self) -> bool:
         """Whether watches are taken."""
-        return self._continuous
+        return self._watches.taken
 
     def snapshot(self, target: Target, seconds: float) -> Snapshot:
         """Ask etcd now (see :class:`~idkmesh.topology.provider.Provider`), at one revision of its."""
@@ -111,17 +110,13 @@ class EtcdProvider:
 
     def observe(self, target: Target, sink: Sink) -> Watch:
         """Begin a watch (see :class:`~idkmesh.topology.provider.Provider`)."""
-        if not self._continuous:
-            raise ProviderFailureError(Cause.CLOSED if self._watches.closed else Cause.FAULT)
         watch = self._watches.add(target, sink)
         self._ring.ring()
         return watch
 
     def usable(self) -> Usability:
         """Say whether etcd has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
-        return (
-            Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.boundary.usability
-        )
+        return CLOSED if self._watches.closed else self._follower.boundary.usability
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""

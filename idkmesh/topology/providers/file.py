@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed
-from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.provider import CLOSED, ProviderFailureError, Usability
 from idkmesh.topology.providers.crossings import Crossings, nobody
 from idkmesh.topology.providers.file_reading import content_of, identity_of
 from idkmesh.topology.providers.file_state import LOOK_SECONDS, Fault, FileState, after_look, is_to_read
@@ -63,8 +63,7 @@ class FileProvider:
         self._path = Path(path)
         self._line = undisturbed(line)
         self._crossings = Crossings(self.name, changed, self._line)
-        self._continuous = observe
-        self._watches = Watches()
+        self._watches = Watches(taken=observe)
         self._said: Mapping[Target, Snapshot] | None = None
         """What all but the new watches have heard."""
         self._ring = threading.Event()
@@ -78,7 +77,7 @@ class FileProvider:
     @property
     def continuous(self) -> bool:
         """Whether watches are taken."""
-        return self._continuous
+        return self._watches.taken
 
     def snapshot(self, target: Target, seconds: float) -> Snapshot:
         """Read the file now (see :class:`Provider`). What is being written is tried again until the time is over."""
@@ -100,8 +99,6 @@ class FileProvider:
 
     def observe(self, target: Target, sink: Sink) -> Watch:
         """Begin a watch (see :class:`Provider`)."""
-        if not self._continuous:
-            raise ProviderFailureError(Cause.FAULT)
         watch = self._watches.add(target, sink)
         self._ring.set()
         return watch
@@ -110,7 +107,7 @@ class FileProvider:
         """Say whether the file could be read and understood (see :class:`Provider`)."""
         state = self._state
         if self._watches.closed:
-            return Usability(usable=False, cause=Cause.CLOSED)
+            return CLOSED
         if time.monotonic() - self._looked_at > STUCK_SECONDS:
             return Usability(usable=False, cause=Cause.SILENT)
         if state.known is None:

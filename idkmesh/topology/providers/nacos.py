@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.topology.model import Cause
-from idkmesh.topology.provider import ProviderFailureError, Usability
+from idkmesh.topology.provider import CLOSED, ProviderFailureError, Usability
 from idkmesh.topology.providers.boundary import Boundary
 from idkmesh.topology.providers.crossings import nobody
 from idkmesh.topology.providers.forms import DEFAULT_GROUP, DEFAULT_NAMESPACE, NACOS_PORT, NACOS_WORD
@@ -75,8 +75,7 @@ class NacosProvider:
             raise MissingPackageError(
                 "the provider nacos cannot load the package nacos-sdk-python; install 'idkmesh[nacos]' anew"
             ) from None
-        self._continuous = observe
-        self._watches = Watches()
+        self._watches = Watches(taken=observe)
         self._follower = NacosFollower(settings, self._watches, Boundary(WORDS, line, changed))
         self._thread = threading.Thread(target=self._follower.run, name="topology-nacos", daemon=True)
         self._thread.start()
@@ -84,7 +83,7 @@ class NacosProvider:
     @property
     def continuous(self) -> bool:
         """Whether watches are taken."""
-        return self._continuous
+        return self._watches.taken
 
     def snapshot(self, target: Target, seconds: float) -> Snapshot:
         """Ask a server now (see :class:`~idkmesh.topology.provider.Provider`)."""
@@ -94,17 +93,13 @@ class NacosProvider:
 
     def observe(self, target: Target, sink: Sink) -> Watch:
         """Begin a watch (see :class:`~idkmesh.topology.provider.Provider`)."""
-        if not self._continuous:
-            raise ProviderFailureError(Cause.CLOSED if self._watches.closed else Cause.FAULT)
         watch = self._watches.add(target, sink)
         self._follower.wake()
         return watch
 
     def usable(self) -> Usability:
         """Say whether a server has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
-        return (
-            Usability(usable=False, cause=Cause.CLOSED) if self._watches.closed else self._follower.boundary.usability
-        )
+        return CLOSED if self._watches.closed else self._follower.boundary.usability
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""

@@ -47,9 +47,10 @@ class SharedWatch:
 
 
 class Watches:
-    """All watches of a provider, by target."""
+    """All watches of a provider, by target. ``taken`` False is a provider's that takes none (RT-5.9)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, taken: bool = True) -> None:
+        self.taken = taken
         self._lock = threading.Lock()
         self._by_target: dict[Target, list[SharedWatch]] = {}
         self._new: dict[SharedWatch, None] = {}
@@ -61,11 +62,13 @@ class Watches:
         return self._closed
 
     def add(self, target: Target, sink: Sink) -> SharedWatch:
-        """Add one. Raises :class:`ProviderFailureError` after :meth:`close`."""
+        """Add one. Raises :class:`ProviderFailureError` after :meth:`close`, and where none is taken."""
         watch = SharedWatch(target, sink, self)
         with self._lock:
             if self._closed:
                 raise ProviderFailureError(Cause.CLOSED)
+            if not self.taken:
+                raise ProviderFailureError(Cause.FAULT)
             self._by_target.setdefault(target, []).append(watch)
             self._new[watch] = None
         return watch
