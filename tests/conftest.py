@@ -17,6 +17,7 @@ import pytest
 
 from tests.lxd_fixture import lxd_host  # noqa: F401  a fixture, here for the contract suite and the functional tests
 from tests.parallel import Scheduling, row_of
+from tests.workloads.etcd_support import one_etcd  # noqa: F401  the same, for providers and lease stores
 
 # A shared machine may stop a test for longer than any limit on one example: time is judged where it is the subject.
 hypothesis.settings.register_profile("suite", deadline=None)

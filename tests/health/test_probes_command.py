@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,21 +33,11 @@ from tests.health.probe_support import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.health.probe_support import Said
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-
-
-@pytest.fixture
-def word(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Give a word by which the processes of a test are found, whatever becomes of them, and end them."""
-    word = uuid.uuid4().hex
-    monkeypatch.setenv("PROBE_TEST", word)
-    yield word
-    for process in processes(word):
-        os.kill(process, signal.SIGKILL)
 
 
 def sh(script: str, *arguments: str) -> Command:

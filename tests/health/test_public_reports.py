@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import signal
 import sys
 import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,16 +59,6 @@ def running(script: str, **more: Any) -> Iterator[Probed]:
         yield probed
     finally:
         assert probed.runner.stop(PATIENCE)
-
-
-@pytest.fixture
-def word(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Give a word by which the processes of a test are found, and end them."""
-    word = uuid.uuid4().hex
-    monkeypatch.setenv("PROBE_TEST", word)
-    yield word
-    for process in processes(word):
-        os.kill(process, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("script", ["exec sleep 3600", "trap '' TERM; exec sleep 3600"])

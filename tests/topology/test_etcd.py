@@ -64,13 +64,6 @@ class Site:
         return heard
 
 
-@pytest.fixture(scope="module")
-def one_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    member = Etcd(tmp_path_factory.mktemp("etcd"))
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def hands(one_etcd: Etcd) -> EtcdHands:
     """Return hands over an etcd in which nothing is."""

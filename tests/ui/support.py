@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Route
 
     from idkmesh.health.model import ProbeMatrix
 
@@ -157,3 +157,15 @@ def until(page: Page, condition: Callable[[], bool]) -> None:
 def live(page: Page) -> None:
     """Wait until the page of events says that its stream is open."""
     expect(page.locator(".live")).to_have_text("Live", timeout=WAIT)
+
+
+def changed_answers(page: Page, url: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Have each document that the page gets from ``url`` changed on its way."""
+
+    def changed(route: Route) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        change(document)
+        route.fulfill(response=answer, json=document)
+
+    page.route(url, changed)

@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 from idkmesh.health.model import Command, Dependency, File, ProbeMatrix, Refresh, Tcp
 from idkmesh.health.self_watch import nothing_but_itself, room_for_files
 from idkmesh.service_runtime import ServiceLimits
-from tests.ui.support import REFUSED, Watched, running, until, verdict, watching
+from tests.ui.support import REFUSED, Watched, changed_answers, running, until, verdict, watching
 from tests.ui.test_looks import SMALL
 
 if TYPE_CHECKING:
@@ -114,15 +114,7 @@ def judged(page: Page, words: str) -> None:
 
 
 def documents(page: Page, change: Any) -> None:
-    """Have each answer that the page gets changed on its way."""
-
-    def changed(route: Route) -> None:
-        answer = route.fetch()
-        document = answer.json()
-        change(document)
-        route.fulfill(response=answer, json=document)
-
-    page.route(LIST, changed)
+    changed_answers(page, LIST, change)
 
 
 # --- what stands there ------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from idkmesh.router.listener import listening
 from idkmesh.service_runtime import ServiceLimits
 from tests.functional.router_support import INVOCATIONS, TOKEN, Site, ask
 from tests.router.agents import OK, answering
-from tests.ui.support import REFUSED, WAIT, running, stream_held, until, verdict, watching
+from tests.ui.support import REFUSED, WAIT, changed_answers, running, stream_held, until, verdict, watching
 from tests.ui.support import TOKEN as SESSION
 from tests.ui.test_looks import SMALL
 
@@ -127,15 +127,7 @@ def beats(page: Page, tower: Tower, count: int) -> None:
 
 
 def documents(page: Page, change: Callable[[dict[str, Any]], None]) -> None:
-    """Have each answer that the page gets changed on its way."""
-
-    def changed(route: Route) -> None:
-        answer = route.fetch()
-        document = answer.json()
-        change(document)
-        route.fulfill(response=answer, json=document)
-
-    page.route(PROJECTION, changed)
+    changed_answers(page, PROJECTION, change)
 
 
 def seen(row: Locator, *states: str) -> None:

@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from scripts.bench.benchlib.processes import free_port
 
 if TYPE_CHECKING:
@@ -129,6 +131,14 @@ class Etcd:
                 if time.monotonic() > until:
                     raise
             time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def one_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    """Give a member that the tests of one file share."""
+    member = Etcd(tmp_path_factory.mktemp("etcd"))
+    yield member
+    member.kill()
 
 
 def answering(answer: Any, status: int = 200) -> Any:

@@ -42,13 +42,6 @@ LONG, SLACK = 60.0, 5.0
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def one_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    member = Etcd(tmp_path_factory.mktemp("etcd"))
-    yield member
-    member.kill()
-
-
 @pytest.fixture
 def etcd(one_etcd: Etcd) -> Etcd:
     """Return the etcd, without what an earlier test has left in it."""
