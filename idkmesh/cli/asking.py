@@ -42,7 +42,7 @@ def add_inspect_request(commands: Commands) -> None:
 
 
 def _inspect_request(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands.starting import inspect_request_file
+    from idkmesh.commands.inspect_request import inspect_request_file
 
     return inspect_request_file(arguments.file)
 
@@ -75,7 +75,7 @@ def add_events(commands: Commands) -> None:
 
 
 def _events(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands.starting import list_events
+    from idkmesh.commands.events import list_events
 
     return list_events(
         arguments.store,

@@ -38,12 +38,10 @@ def add_inspect(commands: Commands) -> None:
 
 
 def _inspect(arguments: argparse.Namespace) -> int:
+    from idkmesh.commands.inspect import explain, inspect_files
+
     if arguments.explain is not None:
-        from idkmesh.commands.inspect import explain
-
         return explain(arguments.explain)
-    from idkmesh.commands.starting import inspect_files
-
     return inspect_files(arguments.files, arguments.matrix, arguments.format)
 
 
@@ -124,10 +122,10 @@ def add_rehearse(commands: Commands) -> None:
 
 
 def _rehearse(arguments: argparse.Namespace) -> int:
-    from idkmesh.commands.starting import rehearse
+    from idkmesh.commands.rehearse import Request, rehearse
 
     given = {name: value for name, value in vars(arguments).items() if name != "command"}
-    return rehearse(given)
+    return rehearse(Request(**given))
 
 
 def add_modules(commands: Commands) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh import console
-from idkmesh.commands.starting import chosen, store_named, warn_of_slips
+from idkmesh.commands.inputs import chosen, store_named, warn_of_slips
 from idkmesh.settings import COMMANDS, TABLE, Kind
 from idkmesh.settings_in_force import Source
 

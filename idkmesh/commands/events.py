@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from idkmesh import console
+from idkmesh.commands.inputs import store_path
 from idkmesh.console import EXIT_USAGE, CommandError
 from idkmesh.events.envelope import Position, parse_position
 from idkmesh.events.errors import StoreDamagedError, StoreError, StoreForeignError
@@ -44,6 +45,15 @@ class Query:
     wanted: Mapping[str, str]
     after: str | None
     as_json: bool
+
+
+def list_events(
+    store: str | None, filters: Mapping[str, str | None], *, after: str | None, limit: int | None, as_json: bool
+) -> int:
+    """Print events of a store's file and return the exit code; without ``limit`` go on with what is committed."""
+    wanted = {name: value for name, value in filters.items() if value is not None}
+    query = Query(store=store_path(store), wanted=wanted, after=after, as_json=as_json)
+    return follow_events(query) if limit is None else print_events(query, limit)
 
 
 def print_events(query: Query, limit: int) -> int:

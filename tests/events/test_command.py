@@ -24,7 +24,7 @@ from idkmesh.cli import build_parser
 from idkmesh.cli.parser import flags_of
 from idkmesh.commands import events as events_command
 from idkmesh.commands.events import Query, _follow, print_events
-from idkmesh.commands.starting import chosen, store_of
+from idkmesh.commands.inputs import chosen, store_of
 from idkmesh.console import CommandError
 from idkmesh.events import reader
 from idkmesh.events.bells import bell_folder

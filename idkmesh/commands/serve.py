@@ -1,0 +1,179 @@
+"""``idkmesh serve``: a folder, a WSGI callable or a handler class on the bounded server (CT-9.6)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import ssl
+import sys
+import traceback
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from idkmesh import __version__, console
+from idkmesh.addresses import url_host
+from idkmesh.console import EXIT_USAGE, CommandError
+from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer
+from idkmesh.service_runtime import ServiceIdentity
+from idkmesh.serving import STOP_SECONDS, bind, bound, is_open, probes_served, run
+
+if TYPE_CHECKING:
+    from idkmesh.control_tower.probe_listener import ProbeListener
+    from idkmesh.health.service import HealthService
+    from idkmesh.httpd.signals import ShutdownSignals
+    from idkmesh.service_runtime import ServiceLimits
+
+
+def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
+    target: str,
+    address: tuple[str, int],
+    limits: ServiceLimits,
+    *,
+    signals: ShutdownSignals,
+    ssl_context: ssl.SSLContext | None = None,
+    probe_address: tuple[str, int] | None = None,
+    health: HealthService | None = None,
+) -> int:
+    """Serve a folder, WSGI callable or handler class until a signal, drain, and return the exit code.
+
+    ``health`` is told of by a probe listener on ``probe_address``: no path is answered for the program (HS-10.6).
+    Raises :class:`CommandError` where there is no such target or an address cannot be bound.
+    """
+    kind, handler = load_target(target)
+    if signals.requested:
+        return 0
+    with contextlib.ExitStack() as stack:
+        if health is not None:
+            stack.callback(health.stop, STOP_SECONDS)
+            health.start()
+        server = bound(lambda: bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
+        stack.callback(server.server_close)  # also where the rest cannot be had
+        name, scheme = server.server_name, "http" if ssl_context is None else "https"
+        if is_open(name):
+            console.complain(
+                f"idkmesh: warning: {name} can be reached from other machines, and nobody is asked who they are; "
+                "put a reviewed proxy in front"
+            )
+        if health is not None:
+            stack.enter_context(_probes_of(server, health, probe_address))
+        served = console.fitted(target)
+        console.say(f"idkmesh serve {__version__} serves {served} on {scheme}://{url_host(name)}:{server.server_port}/")
+        return run(server, signals, None if health is None else health.watchdog)
+
+
+def _probes_of(
+    server: BoundedHTTPServer, health: HealthService, address: tuple[str, int] | None
+) -> contextlib.AbstractContextManager[ProbeListener | None]:
+    """Have a program's server watched, and serve its probes beside it."""
+    from idkmesh.control_tower.probes import ProbeState
+
+    health.watch_slots(server.limiter.holders)
+    server.watch_loop(health.register_front)
+    identity = ServiceIdentity(service="idkmesh-serve", service_version=__version__, read_only=False)
+    limits = server.limits
+    probes = ProbeState(
+        identity, health, draining=lambda: server.limiter.draining, events=None, retry_after=limits.retry_after
+    )
+    return probes_served(address, probes, limits, identity)
+
+
+def tls_context(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return the TLS context of a certificate chain and its key, None without a certificate.
+
+    Raises :class:`CommandError` for files that cannot be read or do not belong together.
+    """
+    if certificate is None:
+        if key is not None:
+            raise CommandError("--tls-key needs --tls-cert", EXIT_USAGE)
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # Without a password function OpenSSL asks on the terminal for the pass phrase of an encrypted key.
+        context.load_cert_chain(certificate, key)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        files = certificate if key is None else f"{certificate} and {key}"
+        raise CommandError(f"cannot use {files} for TLS: {console.reason(error)}") from None
+    return context
+
+
+class FolderHandler(SimpleHTTPRequestHandler):
+    r"""The standard library's, without its faults (CT-9.6).
+
+    - Of a FIFO or device it waits for a first byte, for ever. What is neither a folder nor a regular file is 404; it is
+      looked at before it is opened, so that whoever may write in the folder can still change it between the two.
+    - A path that starts with ``/\`` came back in a ``Location``, which browsers read as another host. It is 404: a URL
+      has no backslash as it is (RFC 3986 §3.3). A file with one in its name is asked for with ``%5C``.
+    - A name that no file can have, with a NUL or half a character, raises deep in its file look-up.
+    - Its log line waits for whoever reads standard error.
+    """
+
+    def send_head(self) -> Any:  # noqa: ANN401  the standard library's: a file or None
+        """Find the file and write the head of the answer."""
+        path = self.path.partition("?")[0]
+        file = self.translate_path(path)
+        found = os.path.isdir(file) or os.path.isfile(file)  # noqa: PTH112, PTH113  no to what no file can be named
+        if not found or "\\" in path or "%00" in path:
+            self.send_error(404, "File not found")
+            return None
+        return super().send_head()
+
+    def list_directory(self, path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  as above
+        """List a folder; its query is no part of it."""
+        self.path = self.path.partition("?")[0]
+        try:
+            return super().list_directory(path)
+        except UnicodeEncodeError:  # it shows the path as it was asked for, with what a ".." has taken out again
+            self.send_error(404, "File not found")
+            return None
+
+    def end_headers(self) -> None:
+        """End the head; a browser takes a file for what it is called."""
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, ANN401  the standard library's names
+        """Log a line in the standard library's words, without waiting (HS-13.1)."""
+        line = f"{self.address_string()} - - [{self.log_date_time_string()}] {format % args}"
+        cast("BoundedHTTPServer", self.server).log_line(console.fitted(line))
+
+
+def load_target(target: str) -> tuple[type[BoundedHTTPServer], Any]:
+    """Return the server class and the handler class or WSGI callable that ``PATH`` or ``MODULE:ATTR`` means.
+
+    Raises :class:`CommandError` where there is none: 2 where the text is of neither form, 1 where nothing comes of it.
+    """
+    if os.path.isdir(target):  # noqa: PTH112  Path's own raises for a name longer than any file's
+        return BoundedHTTPServer, functools.partial(FolderHandler, directory=target)
+    module, colon, attribute = target.partition(":")
+    if not colon or os.path.exists(target):  # noqa: PTH110  as above
+        raise CommandError(f"{target!r} is no folder, and not of the form MODULE:ATTR", EXIT_USAGE)
+    value = _attribute(_import(module), module, attribute)
+    if isinstance(value, type) and issubclass(value, BaseHTTPRequestHandler):
+        return BoundedHTTPServer, value
+    if callable(value):
+        return BoundedWSGIServer, value
+    raise CommandError(f"{target} is a {type(value).__name__}: neither a WSGI callable nor a handler class")
+
+
+def _attribute(module: Any, name: str, attribute: str) -> Any:  # noqa: ANN401  of any kind, both
+    """Return the attribute of a module, which may be a path ``a.b``. Raises :class:`CommandError` without one."""
+    try:
+        return functools.reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise CommandError(f"{name}:{attribute}: {name} has no {attribute}") from None
+    except Exception as error:  # noqa: BLE001  the module's own code
+        raise CommandError(f"cannot take {attribute} from {name}: {console.reason(error)}") from None
+
+
+def _import(name: str) -> Any:  # noqa: ANN401  a module, of any content
+    """Import a module, of this directory too. Whatever its code raises becomes one line that says where."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the module's own code, a script's last line included
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+        place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""
+        raise CommandError(f"cannot import {name!r}: {console.reason(error)}{place}") from None
