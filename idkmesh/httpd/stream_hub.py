@@ -138,6 +138,8 @@ class StreamHub:
         """Begin a stream, or say that there are too many."""
         self._take_published(now)
         if len(self._streams) >= self._limit:
+            self._notice_who_left()
+        if len(self._streams) >= self._limit:
             self._refused += 1
             self._core.hit(Limit.STREAMS, now)
             self._answers.refuse(connection, TOO_MANY_STREAMS, now)
@@ -309,6 +311,14 @@ class StreamHub:
         stream = connection.stream
         if stream is not None and self._still_there(connection) and (stream.unsent or connection.events == _BOTH):
             self._write(stream, now)
+
+    def _notice_who_left(self) -> None:
+        """Free the places of clients that have left: nobody is refused for one whose end is not looked at yet.
+
+        That end may stand in the same turn behind the newcomer, or have come since the turn began.
+        """
+        for connection in list(self._streams):
+            self._still_there(connection)
 
     def _still_there(self, connection: Connection) -> bool:
         """Discard what the client sends (EV-5.11); say whether it is still there (EV-5.10)."""

@@ -430,17 +430,38 @@ def test_the_streams_end_first() -> None:
             run.connect()
 
 
+def _leave(sock: socket.socket, how: str) -> None:
+    if how == "half-close":
+        sock.shutdown(socket.SHUT_WR)
+    else:
+        {"close": socket.socket.close, "reset": abort}[how](sock)
+
+
 @pytest.mark.parametrize("leave", ["close", "half-close", "reset"])
 def test_a_client_that_left_frees_its_place(leave: str) -> None:
     """EV-5.10, SSE-05: a client's end or a reset frees the place at once, on a quiet stream."""
     with streaming(max_sse_clients=1) as run:
         reader = opened(run)
-        if leave == "half-close":
-            reader.sock.shutdown(socket.SHUT_WR)
-        else:
-            {"close": socket.socket.close, "reset": abort}[leave](reader.sock)
+        _leave(reader.sock, leave)
         until(lambda: run.server.usage().sse_clients == 0)
         opened(run)
+
+
+@pytest.mark.parametrize("leave", ["close", "half-close", "reset"])
+def test_nobody_is_refused_for_one_that_left(leave: str) -> None:
+    """EV-5.6, EV-5.10: who left while the front was busy has freed its place before the next one is judged."""
+    with streaming(max_sse_clients=1) as run:
+        reader = opened(run)
+
+        def left() -> None:
+            run.server.meanwhile = None
+            _leave(reader.sock, leave)
+
+        run.server.meanwhile = left
+        opened(run)
+        statistics = run.front.hub.statistics()
+        assert (statistics.open, statistics.opened_total, statistics.refused_total) == (1, 2, 0)
+        assert run.ask(get("/events")).code == "too_many_streams"
 
 
 def test_a_client_that_does_not_read() -> None:
