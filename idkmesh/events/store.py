@@ -53,7 +53,12 @@ PRUNE_ROWS: Final = 1000
 PRUNE_BYTES: Final = 2 * 1024 * 1024
 """And the data that it gives up at most, but for one event: each page that becomes free stands in the log."""
 
-_IDLE_READERS: Final = 4
+READERS: Final = 4
+"""Connections that read at most; who finds all lent waits. SQLite keeps the descriptor of a closed one for as long as
+another has the file open: as many as ever read at once would stay."""
+READER_CACHE_KIB: Final = 512
+"""Pages that a reader keeps in memory: a batch and its way there. They are worth nothing after the next commit."""
+
 _RETRY_GROWTH: Final = 1024 * 1024
 """How much a log that could not be truncated grows until it is tried again."""
 
@@ -76,8 +81,9 @@ class EventStore:
         self._pid = os.getpid()
         self._writing = threading.Lock()
         self._writer: Connection | None = opened.connection
-        self._pooling = threading.Lock()
+        self._pooling = threading.Condition()
         self._idle: list[Connection] = []
+        self._lent = 0
         self._closed = False
         self._truncate_at = LOG_LIMIT_BYTES
         self._log = self._log_identity()
@@ -211,6 +217,7 @@ class EventStore:
         with self._pooling:
             self._closed = True  # before anything that may wait: no reader is lent from here on
             readers, self._idle = self._idle, []
+            self._pooling.notify_all()
         for reader in readers:
             close_quietly(reader)
         with self._writing:
@@ -292,26 +299,42 @@ class EventStore:
                 yield connection
             finally:
                 roll_back(connection)
-                self._give_back(connection)
+                self._take_back(connection)
 
     def _borrow(self) -> Connection:
         with self._pooling:
+            while not self._closed and not self._idle and self._lent == READERS:
+                self._pooling.wait()
             if self._closed:
                 raise self._is_closed()
+            self._lent += 1
             if self._idle:
                 return self._idle.pop()
+        try:
+            return self._new_reader()
+        except BaseException:
+            self._take_back(None)
+            raise
+
+    def _new_reader(self) -> Connection:
         connection = connect(self.path, "ro")
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
             self._refuse_moved()  # between the two looks it was opened, so it is the same file
         except BaseException:
             close_quietly(connection)
             raise
         return connection
 
-    def _give_back(self, connection: Connection) -> None:
+    def _take_back(self, connection: Connection | None) -> None:
+        """End a loan; None where no connection came of it."""
         with self._pooling:
-            if not self._closed and len(self._idle) < _IDLE_READERS:
+            self._lent -= 1
+            self._pooling.notify()
+            if connection is None:
+                return
+            if not self._closed:
                 self._idle.append(connection)
                 return
         close_quietly(connection)

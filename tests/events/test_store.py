@@ -14,8 +14,8 @@ from idkmesh.events.errors import StoreBusyError, StoreDamagedError, StoreError,
 from idkmesh.events.opening import LOG_LIMIT_BYTES
 from idkmesh.events.reader import read_file
 from idkmesh.events.schema import APPLICATION_ID, SCHEMA_VERSION, bring_up, marks
-from idkmesh.events.store import MAX_BATCH, EventStore
-from tests.events.support import NOW, descriptors, event, events, numbers, opened, quick_check, until
+from idkmesh.events.store import MAX_BATCH, READER_CACHE_KIB, READERS, EventStore
+from tests.events.support import NOW, PATIENCE, descriptors, event, events, numbers, opened, quick_check, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +159,84 @@ def test_closing_waits_for_no_reader(store: EventStore) -> None:
     assert store._idle == []
     assert [each for each in descriptors() if str(store.path) in each] == []
     assert len(descriptors()) < before
+
+
+class Crowd:
+    """Threads that read a store at once, and stay within until the gate opens."""
+
+    def __init__(self, store: EventStore, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.within = 0
+        self.waiting = 0
+        self.closed = 0
+        self._store = store
+        self._lock = threading.Lock()
+        self._wait = store._pooling.wait
+        self.gate = threading.Event()
+        monkeypatch.setattr(store._pooling, "wait", self._counted)
+        self.threads = [threading.Thread(target=self._read) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+        until(lambda: self.within + self.waiting >= count, "each reads or waits")
+
+    def _counted(self) -> None:
+        self.waiting += 1  # under the lock of the condition
+        self._wait()
+
+    def _read(self) -> None:
+        try:
+            with self._store._reading() as connection:
+                connection.execute("SELECT count(*) FROM event").fetchall()
+                with self._lock:
+                    self.within += 1
+                assert self.gate.wait(PATIENCE)
+        except StoreError:
+            with self._lock:
+                self.closed += 1
+
+    def end(self) -> None:
+        self.gate.set()
+        for thread in self.threads:
+            thread.join(PATIENCE)
+
+
+def test_a_crowd_of_readers_leaves_no_descriptor(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.14: four read at once and the others wait, each has its turn, and the descriptors are those of four."""
+    store.append(events(3))
+    crowd = Crowd(store, 20, monkeypatch)
+    assert (crowd.within, crowd.waiting) == (READERS, 20 - READERS)
+    crowd.end()
+    assert (crowd.within, crowd.closed) == (20, 0)
+    mine = [each for each in descriptors() if each.startswith(str(store.path))]
+    assert len(mine) <= 2 * (READERS + 1) + 1  # file and log of each and of the writer, and the log's index
+
+
+def test_closing_ends_the_wait_of_readers(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """EV-2.14, EV-2.8: who waits to read when the store is closed is told so, and nothing stays open."""
+    store.append(events(3))
+    crowd = Crowd(store, READERS + 3, monkeypatch)
+    store.close()
+    until(lambda: crowd.closed == 3, "those who wait are told")
+    crowd.end()
+    assert crowd.within == READERS
+    assert [each for each in descriptors() if each.startswith(str(store.path))] == []
+
+
+def test_a_reader_that_cannot_be_opened_takes_no_place(store: EventStore, path: Path) -> None:
+    """EV-2.14: readers come back after as many failures as there are places."""
+    store.append(events(3))
+    aside = path.with_name("aside")
+    path.rename(aside)
+    for _ in range(READERS + 1):
+        with pytest.raises(sqlite3.OperationalError):
+            store._borrow()
+    aside.rename(path)
+    assert numbers(store.read(0, 5, {}).events) == [1, 2, 3]
+
+
+def test_a_reader_keeps_few_pages(store: EventStore) -> None:
+    """EV-2.14: what a reader keeps in memory is bounded by the store, whatever SQLite was built with."""
+    with store._reading() as connection:
+        assert connection.execute("PRAGMA cache_size").fetchone() == (-READER_CACHE_KIB,)
 
 
 def test_an_event_that_does_not_fit_the_tables(store: EventStore, path: Path) -> None:
