@@ -51,13 +51,18 @@ def to_agent(fields: Fields, request_id: str) -> list[tuple[str, str]]:
     return [*kept, ("X-Request-ID", request_id)]
 
 
-def from_agent(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """Return the fields of an agent's answer that the caller gets, beside those of the router's own."""
-    return tuple(
+def from_agent(status: int, fields: Fields) -> tuple[tuple[str, str], ...]:
+    """Return the fields of an agent's answer that the caller gets, beside those of the router's own.
+
+    The last says that the agent has answered, and how (RFC 9209 §2.1.4): an agent's 503 may be, byte for byte, what the
+    router itself would say where it had no place.
+    """
+    passed = tuple(
         (name, value)
         for name, value in _end_to_end(fields)
         if (lower := name.lower()) not in _OWN and not lower.startswith(_OWN_PREFIX)
     )
+    return (*passed, ("Proxy-Status", f"idkmesh-router; received-status={status}"))
 
 
 def _end_to_end(fields: Fields) -> list[tuple[str, str]]:

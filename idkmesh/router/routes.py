@@ -73,7 +73,7 @@ def _invocations(service: RouterService) -> Route:
         answer = service.invoke(invocation, credential, request.fields, "" if exchange is None else exchange.request_id)
         if isinstance(answer, Refusal):
             return answer
-        return Response(answer.status, fields.from_agent(answer.fields), answer.content, None)
+        return Response(answer.status, fields.from_agent(answer.status, answer.fields), answer.content, None)
 
     return Route(
         method="POST",

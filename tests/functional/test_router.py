@@ -22,7 +22,9 @@ import openapi_spec_validator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from idkmesh import BoundedWSGIServer
 from idkmesh.control_tower import assets
+from idkmesh.service_runtime import ServiceLimits
 from idkmesh.topology.projection import PATH
 from tests.functional.health_support import TOKEN as SESSION
 from tests.functional.health_support import refused
@@ -41,6 +43,7 @@ from tests.router.agents import OK, answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from wsgiref.types import StartResponse, WSGIEnvironment
 
     from tests.functional.router_support import Routing
 
@@ -182,6 +185,58 @@ def test_an_answer_is_passed_on_as_it_is(router: Routing) -> None:
     assert "X-Request-ID: mine-1" in head
     assert TOKEN not in head
     assert "ookie" not in head
+
+
+@contextlib.contextmanager
+def busy_agent() -> Iterator[str]:
+    """Run an agent with one place, which is taken until the block ends."""
+    gate = threading.Event()
+
+    def hold(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        gate.wait(PATIENCE)
+        start_response("200 OK", [("Content-Length", "2")])
+        return [b"{}"]
+
+    limits = ServiceLimits(max_concurrent_requests=1, retry_after=7)
+    with BoundedWSGIServer(("127.0.0.1", 0), hold, limits=limits) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            with socket.create_connection(server.server_address, PATIENCE) as first:
+                first.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                until(lambda: server.usage().in_flight == 1, "its place is taken")
+                yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            gate.set()
+            server.shutdown()
+            serving.join(PATIENCE)
+
+
+def test_an_overloaded_agent_is_told_apart_from_an_overloaded_router(site: Site) -> None:
+    """RT-9.5, RT-10.1, RT-10.6: the agent's 503, its Retry-After and its words come through, marked as an answer."""
+    gate = threading.Event()
+
+    def slow(connection: socket.socket) -> None:
+        gate.wait(PATIENCE)
+        connection.sendall(OK)
+
+    with busy_agent() as busy, answering(slow) as other, routing(site, "--max-concurrent-requests=1") as service:
+        site.declare({RELEASE: [busy], "slow/1/r1": [other.url]})
+        theirs = service.invoke(1)
+        entry = ledger(service)[-1]
+        asking = threading.Thread(target=service.invoke, args=(1, "slow/1/r1"))
+        asking.start()
+        until(lambda: other.requests, "the router's place is taken")
+        ours = service.invoke(2)
+        gate.set()
+        asking.join(PATIENCE)
+        assert "idkmesh_router_usage_overloaded_total 1.0\n" in service.ask("GET", "/metrics").body.decode()
+    assert (theirs.status, theirs.body) == (503, ours.body)
+    assert (ours.status, ours.code) == (503, "overloaded")
+    assert (entry["outcome"], entry["status"]) == ("answered", 503)
+    assert (dict(theirs.fields)["Retry-After"], dict(ours.fields)["Retry-After"]) == ("7", "1")
+    assert dict(theirs.fields)["Proxy-Status"] == "idkmesh-router; received-status=503"
+    assert "Proxy-Status" not in dict(ours.fields)
 
 
 def test_an_answer_without_a_type_or_a_body(router: Routing) -> None:

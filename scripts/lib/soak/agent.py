@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from idkmesh import BoundedWSGIServer, serve_until_signal
+from idkmesh.service_runtime import ServiceLimits
+from scripts.lib.soak.tower import BACKLOG, PLACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
+
+LIMITS: Final = ServiceLimits(max_concurrent_requests=PLACES, listen_backlog=BACKLOG)
+"""As many places as the router before it has. With fewer its own 503 is what the router passes on (RT-9.5)."""
 
 
 def echo(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -20,4 +25,4 @@ def echo(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[by
 
 
 if __name__ == "__main__":
-    raise SystemExit(serve_until_signal(BoundedWSGIServer(("127.0.0.1", int(sys.argv[1])), echo)))
+    raise SystemExit(serve_until_signal(BoundedWSGIServer(("127.0.0.1", int(sys.argv[1])), echo, limits=LIMITS)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from scripts.bench.benchlib.openloop import IP_BIND_ADDRESS_NO_PORT, NOT_YET
 from scripts.bench.benchlib.processes import HOST
 from scripts.lib.soak.kinds import fault_of
+from scripts.lib.soak.tower import STREAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 SOURCES: Final = tuple(f"127.0.0.{number}" for number in range(2, 66))
 """Each has all ports for itself: a million connections leave more of them in TIME_WAIT than one address has."""
-WIDTHS: Final = {"slow": 300, "streams": 16}
+WIDTHS: Final = {"slow": 300, "streams": STREAMS}
+"""Of streams, as many as the tower has places for: each is opened when another has been left."""
 QUICK: Final = 48
 """Open at once, by group; of those that are neither slow nor streams together."""
 PATIENCE: Final = 60.0

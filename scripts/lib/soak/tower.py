@@ -25,6 +25,7 @@ REQUEST_SECONDS: Final = 3.0
 STREAMS: Final = 64
 PLACES: Final = 128
 """More than the load ever has open at once: so a 503 is wrong."""
+BACKLOG: Final = 1024
 DRAIN_SECONDS: Final = 10.0
 """Far more than a body takes that follows ``100 Continue``."""
 START_SECONDS: Final = 60.0
@@ -142,7 +143,7 @@ def command(folder: Path, port: int) -> list[str]:
         "max-concurrent-requests": PLACES,
         "max-sse-clients": STREAMS,
         "sse-heartbeat": 0.2,
-        "listen-backlog": 1024,
+        "listen-backlog": BACKLOG,
         "drain-timeout": DRAIN_SECONDS,
     }
     return python("-m", "idkmesh", "control-tower", *(f"--{name}={value}" for name, value in flags.items()))
