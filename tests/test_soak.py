@@ -118,7 +118,7 @@ class TestKinds:
     def test_at_rest(self) -> None:
         """Rule: a descriptor more, threads beyond the workers, 16 MiB more, and a traceback are each wrong."""
         idle, base = Use(20, 10, 1 << 25), Use(22, 20, 1 << 26)
-        most = Use(22 + connections.READERS, 10 + connections.WORKERS, (1 << 26) + connections.ALLOWED_BYTES)
+        most = Use(22 + connections.MORE_DESCRIPTORS, 10 + connections.WORKERS, (1 << 26) + connections.ALLOWED_BYTES)
         assert connections.compared(idle, base, most, "all well").wrong == []
         worse = Use(most.descriptors + 1, most.threads + 1, most.resident + 1)
         assert len(connections.compared(idle, base, worse, "Traceback (most recent call last)").wrong) == 4
@@ -214,10 +214,11 @@ class TestRuns:
         """HS-4.7, HS-4.2, HS-4.3: each kind once and more against a full tower: all right, and nothing left."""
         monkeypatch.setattr(connections, "LOOK_SECONDS", 1.0)
         monkeypatch.setattr(connections, "WARM_UP", 20)
+        monkeypatch.setattr(connections, "FILLING", 20)
         state = command.run("connections", 100, tmp_path)
         assert state.wrong == []
         assert sum(state.sums[group] for group in {one.group for one in KINDS}) == 100
-        assert state.sums["towers compared at rest"] == 1
+        assert (state.sums["warm-up"], state.sums["towers compared at rest"]) == (40, 1)
 
     def test_wrong_outcomes_are_shown(self) -> None:
         """Rule: what comes out otherwise is told with number, kind and bytes; nobody listens here."""

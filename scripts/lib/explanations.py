@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.events.retention import RETENTION_SETTINGS
+from idkmesh.events.store import READER_CACHE_KIB, READERS
+from idkmesh.httpd.stream_window import WINDOW_BYTES
 from idkmesh.service_runtime import SETTINGS
 from scripts.lib.document_links import moved
 
@@ -23,6 +25,37 @@ ADMISSIONS: Final = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """The sections of a document that say what it does not claim."""
+
+
+KEPT: Final = (
+    (
+        "The latest events, from which all streams are written ([EV-5.10](../specifications/EVENTS_V0_1.md)).",
+        f"{WINDOW_BYTES >> 20} MiB",
+        "some 4,000 events",
+    ),
+    ("Pages of the event store that its writer keeps: SQLite's own default.", "2 MiB", "some 4,000 events"),
+    (
+        "Pages of the event store that its readers keep (EV-2.14).",
+        f"{READERS} times {READER_CACHE_KIB} KiB",
+        "the longest answers of each",
+    ),
+    (
+        "Workers: a thread each, started when first needed.",
+        "`max_concurrent_requests`",
+        "as many requests at once as ever come",
+    ),
+    (
+        "What glibc keeps for each thread that has freed memory, for it to use again.",
+        "235 KiB a thread; measured: 60",
+        "thousands of requests a thread",
+    ),
+    (
+        "What glibc has in pieces between blocks in use, in up to eight arenas a processor.",
+        "no number; measured: 16 MiB",
+        "some 100,000 requests",
+    ),
+)
+"""What is kept, how much of it at most, and after what it is full."""
 
 
 def limit_row(setting: Setting) -> str:
@@ -53,6 +86,18 @@ proved by tests, and is published while the service runs. Ranges, flags and vari
 ## Of the event store
 
 {table(RETENTION_SETTINGS)}
+## What is kept in memory
+
+Each of these grows until it is full, and no further, whatever comes. A process that has been idle since its start has
+none of it, so its memory grows in its first hours: [measured](../RELIABILITY.md).
+
+{_kept()}
+The last two are the allocator's, and not lost: Python's own objects and the blocks in use stay as many. They are left
+as they are, since nothing better was measured: `MALLOC_ARENA_MAX=2` in the environment keeps the pieces from growing
+with the number of processors, at no price here, for the interpreter lock lets few threads allocate at once;
+`GLIBC_TUNABLES=glibc.malloc.tcache_count=0` takes 6 MiB away at 100 workers. Handing memory back at rest
+(`malloc_trim`) brought 2 to 5 MiB, which the next load takes again.
+
 ## What no limit bounds
 
 - A handler: how long it runs, and what it allocates. Python cannot stop a thread. A drain abandons it, and says so.
@@ -60,6 +105,11 @@ proved by tests, and is published while the service runs. Ranges, flags and vari
   ([0003](../decisions/0003-no-429.md)).
 - The kernel: its accept queue beyond `listen_backlog`, and its buffers of each socket.
 """
+
+
+def _kept() -> str:
+    rows = "\n".join(f"| {what} | {most} | {after} |" for what, most, after in KEPT)
+    return f"| what | most | full after |\n|---|---|---|\n{rows}\n"
 
 
 def admissions(path: Path) -> list[tuple[str, str]]:

@@ -202,7 +202,7 @@ def busy_agent() -> Iterator[str]:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:
-            with socket.create_connection(server.server_address, PATIENCE) as first:
+            with socket.create_connection(("127.0.0.1", server.server_port), PATIENCE) as first:
                 first.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
                 until(lambda: server.usage().in_flight == 1, "its place is taken")
                 yield f"http://127.0.0.1:{server.server_port}"

@@ -10,8 +10,9 @@ from itertools import chain, islice
 from itertools import count as numbers
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.events.store import READERS
 from scripts.bench.benchlib.messages import fetch
-from scripts.lib.soak.kinds import all_kinds, deck
+from scripts.lib.soak.kinds import INVOCATION, all_kinds, deck
 from scripts.lib.soak.load import Course
 from scripts.lib.soak.state import Step
 from scripts.lib.soak.tower import PLACES, started
@@ -25,16 +26,22 @@ if TYPE_CHECKING:
     from scripts.lib.soak.tower import Tower, Use
 
 STEP: Final = 5_000
-WARM_UP: Final = 2_500
+WARM_UP: Final = 5_000
 """Connections before the baseline, of the same kinds: what a first one needs is there then. They do not count."""
+FILLING: Final = 5_000
+"""Invocations before those, each an event: so many that the latest events that streams are written from (4 MiB), and
+the pages that the store's writer keeps (2 MiB), are all there. Both are bounded, and would seem lost if they came
+later."""
 LOOK_SECONDS: Final = 4.0
 REST_SECONDS: Final = 45.0
 WORKERS: Final = 2 * PLACES
 """Workers are started when first needed, and stay: at most one for each place, of the tower and of its router."""
-READERS: Final = 3 * 4
-"""Descriptors of the four connections to its store that a tower keeps for readers, once so many have read at once."""
+MORE_DESCRIPTORS: Final = 2 * READERS + 1
+"""File and log of each connection that reads a tower's store, once so many have read at once (EV-2.14); and the file
+once more, which SQLite keeps of a connection that only looked."""
 ALLOWED_BYTES: Final = 16 << 20
-"""What memory may be above the baseline: pages that the allocator keeps, whatever the number of connections."""
+"""What memory may be above the baseline: of the workers that were not there yet, and what the allocator keeps in pieces
+for them; whatever the number of connections."""
 
 
 def steps(state: State, folder: Path) -> Generator[Step, None, None]:
@@ -42,8 +49,7 @@ def steps(state: State, folder: Path) -> Generator[Step, None, None]:
     with started(folder / "tower") as tower, closing(Course()) as course:
         kinds = all_kinds(tower.port, tower.router, tower.token, _epoch(tower))
         idle = tower.use()
-        warm = min(WARM_UP, state.goal)
-        course.run(-warm, slice_of(kinds, 0, warm))
+        warm = _warm_up(course, kinds, state.goal)
         base = _at_rest(tower, 0)
         wrong = [f"in the warm-up: {line}" for line in _taken(course)]
         yield Step(wrong=wrong, sums={"warm-up": warm})
@@ -56,7 +62,15 @@ def steps(state: State, folder: Path) -> Generator[Step, None, None]:
             highs = {"threads, highest": used.threads, "resident bytes, highest": used.resident}
             counts = dict(course.counts)
             yield Step(count=many, sums=counts, wrong=_taken(course), highs=highs)
-        yield compared(idle, base, _at_rest(tower, base.descriptors + READERS), tower.log())
+        yield compared(idle, base, _at_rest(tower, base.descriptors + MORE_DESCRIPTORS), tower.log())
+
+
+def _warm_up(course: Course, kinds: Sequence[Kind], most: int) -> int:
+    """Play what comes before the baseline, at most as many of each sort as the load itself; return how many."""
+    mixed = slice_of(kinds, 0, min(WARM_UP, most))
+    filling = [next(kind for kind in kinds if kind.name == INVOCATION)] * min(FILLING, most)
+    course.run(-len(mixed) - len(filling), [*filling, *mixed])
+    return len(mixed) + len(filling)
 
 
 def slice_of(kinds: Sequence[Kind], first: int, many: int) -> list[Kind]:
@@ -69,7 +83,7 @@ def slice_of(kinds: Sequence[Kind], first: int, many: int) -> list[Kind]:
 def compared(idle: Use, base: Use, rest: Use, log: str) -> Step:
     """Set a tower at rest against its baseline; ``idle`` is what it used before the first connection."""
     wrong = []
-    if rest.descriptors > base.descriptors + READERS:
+    if rest.descriptors > base.descriptors + MORE_DESCRIPTORS:
         wrong.append(f"{rest.descriptors - base.descriptors} descriptors more than at the baseline")
     if rest.threads > idle.threads + WORKERS:
         wrong.append(f"{rest.threads} threads: {idle.threads} before the first connection, and {WORKERS} workers")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from scripts.bench.benchlib.messages import Response
 
+INVOCATION: Final = "invocation"
 EARLY: Final = 0.05
 """How much before its deadline a slow connection may seem to end: clocks are read at different moments."""
 
@@ -151,7 +152,7 @@ def _routed(router: int, token: str) -> list[Kind]:
     other = body.replace(b"r1", b"r2")
     unknown = request(router, path, [*head, ("Content-Length", str(len(other)))], "POST") + other
     return [
-        Kind(name="invocation", group="good", port=router, pieces=_at_once(known), status=200, holds=b"soak", share=3),
+        Kind(name=INVOCATION, group="good", port=router, pieces=_at_once(known), status=200, holds=b"soak", share=3),
         Kind(name="router /readyz", group="good", port=router, pieces=_at_once(request(router, "/readyz")), status=200),
         Kind(
             name="invocation of no release",

@@ -28,6 +28,8 @@ PLACES: Final = 128
 BACKLOG: Final = 1024
 DRAIN_SECONDS: Final = 10.0
 """Far more than a body takes that follows ``100 Continue``."""
+PROBE_MS: Final = 5_000
+"""For a file that is always there: a machine that is busy otherwise is to make no tower unready, rightly as that is."""
 START_SECONDS: Final = 60.0
 TARGET: Final = {"agentId": "echo", "agentCardVersion": "1.0.0", "releaseId": "r1"}
 
@@ -37,11 +39,11 @@ kind: idkmesh-probe-matrix
 orchestrator:
   startup:   {{period_ms: 1000, timeout_ms: 900, failure_threshold: 30}}
   liveness:  {{period_ms: 10000, timeout_ms: 1000, failure_threshold: 3}}
-  readiness: {{period_ms: 1000, timeout_ms: 900, failure_threshold: 3}}
+  readiness: {{period_ms: 10000, timeout_ms: 9000, failure_threshold: 3}}
 watchdog: {{interval_ms: 1000, max_missed_ticks: 5}}
 dependencies:
-  - {{name: folder, critical: true, probe: {{file: {{path: {file}}}}}, timeout_ms: 500,
-     interval_ms: 1000, cache_ms: 60000}}
+  - {{name: folder, critical: true, probe: {{file: {{path: {file}}}}}, timeout_ms: {patience},
+     interval_ms: 5000, cache_ms: 60000}}
   - {{name: agent, critical: false, probe: {{http: {{url: "http://127.0.0.1:{agent}/"}}}}, timeout_ms: 500,
      interval_ms: 1000, cache_ms: 60000}}
 """
@@ -115,7 +117,7 @@ def write_site(folder: Path, agent: int, router: int, token: str) -> None:
     matrix = folder / "matrix.yaml"
     releases = [{**TARGET, "endpoints": [f"http://{HOST}:{agent}"]}]
     texts = {
-        "matrix.yaml": _MATRIX.format(file=json.dumps(str(matrix)), agent=agent),
+        "matrix.yaml": _MATRIX.format(file=json.dumps(str(matrix)), agent=agent, patience=PROBE_MS),
         "modules.yaml": _MODULES.format(argv=argv, cwd=json.dumps(str(REPOSITORY)), agent=agent),
         "router.yaml": _ROUTER.format(router=router),
         "releases.json": json.dumps({"schema_version": "0.1", "kind": "idkmesh-releases", "releases": releases}),
