@@ -19,7 +19,7 @@ from scripts.lib.soak.kill_writer import TYPE
 from scripts.lib.soak.kinds import Kind, all_kinds, deck, fault_of
 from scripts.lib.soak.load import Course
 from scripts.lib.soak.state import SHOWN, State, StateFileError, Step, load, save
-from scripts.lib.soak.tower import Use
+from scripts.lib.soak.tower import AS_A_SERVICE, Use
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -62,6 +62,13 @@ class TestState:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(StateFileError, match=r"kill\.json: .*remove it"):
             load(path, "kill", 1)
+
+
+def test_the_tower_is_set_as_the_unit_sets_it() -> None:
+    """Rule: what is measured is what a user gets who takes the unit, its environment too."""
+    lines = (REPOSITORY / "examples" / "idkmesh.service").read_text(encoding="utf-8").splitlines()
+    given = [line.removeprefix("Environment=") for line in lines if line.startswith("Environment=")]
+    assert given == [f"{name}={value}" for name, value in AS_A_SERVICE.items()]
 
 
 class TestKinds:

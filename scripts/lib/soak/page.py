@@ -31,12 +31,13 @@ agent too), refused and malformed ones, slow heads and bodies, connections that 
 of events. Each has one outcome that is right: a status with its whole content, or a close without a byte. Up to 412
 are open at once, of them as many streams as the tower has places for. The baseline is taken at rest after a warm-up:
 invocations until the bounded caches are full (the latest events that streams are written from, and the pages of the
-event store: [limits](explanation/limits.md)), then connections of the same kinds. It is compared at rest after the
-load: descriptors may not be more but for those of four readers of the store that are kept (9), and memory not more
-than 16 MiB above it. Workers are started when they are needed and stay: threads may be those before the first
-connection and a worker for each place of tower and router, 256. With each worker comes what the C library keeps for a
-thread, of which the 16 MiB are the bound here. The process of the tower is measured, and not what it has started.
-Responses that a client never reads are not among the kinds: `scripts/bench/hostile` has those.""",
+event store: [limits](explanation/limits.md)), then connections of the same kinds. The environment is that of
+`examples/idkmesh.service` (`MALLOC_ARENA_MAX=2`). That is compared with the tower at rest after the load: descriptors
+may not be more but for those of four readers of the store that are kept (9), and memory not more than 16 MiB above
+it. Workers are started when they are needed and stay: threads may be those before the first connection and a worker
+for each place of tower and router, 256. With each worker comes what the C library keeps for a thread, of which the 16
+MiB are the bound here. The process of the tower is measured, and not what it has started. Responses that a client
+never reads are not among the kinds: `scripts/bench/hostile` has those.""",
     "sigterm": """\
 A full tower under load (pages of status and events, bodies that follow `100 Continue` up to 0.4 s later, invocations
 through the router, a stream), SIGTERM at a random moment, with a drain of at most 10 s. Each request whose head was

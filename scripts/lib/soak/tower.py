@@ -31,6 +31,8 @@ DRAIN_SECONDS: Final = 10.0
 PROBE_MS: Final = 5_000
 """For a file that is always there: a machine that is busy otherwise is to make no tower unready, rightly as that is."""
 START_SECONDS: Final = 60.0
+AS_A_SERVICE: Final = {"MALLOC_ARENA_MAX": "2"}
+"""What `examples/idkmesh.service` sets. Otherwise what glibc keeps in pieces is more with each processor."""
 TARGET: Final = {"agentId": "echo", "agentCardVersion": "1.0.0", "releaseId": "r1"}
 
 _MATRIX = """\
@@ -166,7 +168,7 @@ def _run(folder: Path, token: str, ports: tuple[int, int, int]) -> Iterator[Towe
         process = subprocess.Popen(
             command(folder, port),
             cwd=folder,
-            env=environment({"PYTHONPATH": str(REPOSITORY), "XDG_STATE_HOME": str(folder / "state")}),
+            env=environment({"PYTHONPATH": str(REPOSITORY), "XDG_STATE_HOME": str(folder / "state"), **AS_A_SERVICE}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
