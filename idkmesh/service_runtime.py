@@ -137,7 +137,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         unit="count",
         meaning="Connections open at once. At the limit the least useful one gives way to a newcomer. Lowered at start "
         "to what the descriptor limit allows.",
-        not_covered="Connections in the kernel's accept queue (listen_backlog), and how often one client connects.",
+        not_covered="Connections in the kernel's accept queue (listen_backlog), how often one client connects, and "
+        "other listeners of the same process: each counts the descriptor limit for itself.",
         precedent="connection_limit of waitress.",
         document_key="max_connections",
     ),

@@ -1,7 +1,8 @@
 """A second listener, for the four probe paths alone (HL-5.6).
 
 It runs a loop of its own in a thread of its own, so that it tells of a front that is stuck, answers while the service
-drains, and closes after it. Nothing of it is ever handled by a worker: what is no probe is refused by its loop.
+drains, and closes after it. It answers too while the process has no descriptor free (HS-4.9). Nothing of it is ever
+handled by a worker: what is no probe is refused by its loop.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ The backlog is longer than the service's: a burst of others must not make the ku
 which takes a second, the whole of its timeout.
 """
 
+RESERVE: Final = 4
+"""Descriptors held for when the process has none free (HS-4.9): liveness is not to fail because clients hold them all.
+
+A probe holds one for the moment of its answer, so a few do; they come out of what `SPARE_DESCRIPTORS` leaves free.
+"""
+
 
 class _Anybody:
     """Probes are for anybody, and there is nothing else (CT-4.1)."""
@@ -63,6 +70,7 @@ class ProbeListener(BoundedHTTPServer):
         super().__init__(server_address, None, limits=LIMITS.replace(retry_after=retry_after), identity=identity)
 
     def _make_application(self) -> Application:
+        self._core.reserve = RESERVE
         self._core.probe_statuses = {probe.path: 200 for probe in self._probes}
         return RouteApplication(RouteTable((), self._probes), _Anybody())
 

@@ -2,8 +2,9 @@
 
 Laws
     * It accepts until nobody waits, before the front does anything else: the backlog is short (HS-5.8).
-    * A full machine (EMFILE and its kin) is told once and tried again after a pause (HS-4.8). What went wrong with one
-      newcomer alone passes it over. Any other error of accept is a fault and propagates.
+    * A full machine (EMFILE and its kin) is told once and tried again after a pause (HS-4.8). A listener with a reserve
+      accepts one a turn meanwhile (HS-4.9). What went wrong with one newcomer alone passes it over. Any other error of
+      accept is a fault and propagates.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from idkmesh.httpd import tls
 from idkmesh.httpd.connection import Connection, State
 from idkmesh.httpd.crossing import QUIET_SECONDS
+from idkmesh.httpd.reserve import Reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +77,7 @@ class Acceptor:
         self._room = room
         self._accept: Callable[[], tuple[int, Any]] = listener._accept  # type: ignore[attr-defined]  # noqa: SLF001  accept() would make a second socket object, or do a TLS handshake
         self._family, self._type, self._proto = listener.family, listener.type, listener.proto
+        self._reserve = Reserve(core.reserve)
         self._serial = core.limits.serial
         self._most = ACCEPTS_PER_TURN
         self._wanted = False
@@ -91,6 +94,7 @@ class Acceptor:
         """Watch the listener; accept at most `most` connections a turn."""
         self._most = 1 if self._serial else most
         self._wanted = True
+        self._reserve.fill()
         self._watch(on=True)
 
     def stop(self) -> None:
@@ -99,11 +103,16 @@ class Acceptor:
         self._resume_at = 0.0
         self._watch(on=False)
 
+    def close(self) -> None:
+        """Give up the reserve: there is no newcomer any more."""
+        self._reserve.close()
+
     def settle(self, now: float) -> None:
         """At the end of a turn: go on after a pause; in the serial profile accept only while nobody is served."""
         if self._resume_at and now >= self._resume_at:
             self._resume_at = 0.0
             self._watch(on=self._wanted)
+        self._reserve.fill()
         if self._serial and self._wanted and not self._resume_at:
             self._watch(on=self._core.connections == 0)
 
@@ -122,8 +131,11 @@ class Acceptor:
                     continue
                 if error.errno not in MACHINE_FULL:
                     raise
-                self._pause(error, now)
-                break
+                lent = self._accept_anyway(error, now)
+                if lent is None:
+                    break
+                descriptor, address = lent
+                accepted = self._most  # the next one may be nobody, and would cost the reserve another descriptor
             accepted += 1
             room = self._room.make_room(now)
             if not room and fresh:  # who came in this turn has no better right to stay than others that are silent
@@ -131,7 +143,7 @@ class Acceptor:
                 fresh = []
                 room = self._room.make_room(now)
             if not room:
-                socket.close(descriptor)
+                self._turn_away(descriptor)
                 self._core.evict(now)
                 continue
             connection = self._welcome(descriptor, address, now)
@@ -140,7 +152,10 @@ class Acceptor:
         return fresh
 
     def _welcome(self, descriptor: int, address: Any, now: float) -> Connection | None:
-        sock = socket.socket(self._family, self._type, self._proto, fileno=descriptor)
+        if descriptor in self._reserve.lent:
+            sock = self._reserve.socket(self._family, self._type, self._proto, descriptor)
+        else:
+            sock = socket.socket(self._family, self._type, self._proto, fileno=descriptor)
         sock.settimeout(0)
         if not address:  # AF_UNIX: the peer has none, and handlers take its first item for their log
             address = ("", 0)
@@ -156,6 +171,30 @@ class Acceptor:
                 core.connections -= 1
         sock.close()
         return None
+
+    def _turn_away(self, descriptor: int) -> None:
+        if descriptor in self._reserve.lent:
+            self._reserve.take_back(descriptor)
+        else:
+            socket.close(descriptor)
+
+    def _accept_anyway(self, error: OSError, now: float) -> tuple[int, Any] | None:
+        """Accept by the reserve. None where nobody waits, or where it has nothing left, which is a pause."""
+        try:
+            lent = self._reserve.accept(self._accept)
+        except BlockingIOError:
+            return None
+        except OSError as other:
+            if other.errno in NEWCOMERS_OWN:
+                return None
+            if other.errno not in MACHINE_FULL:
+                raise
+            lent = None
+        if lent is None:
+            self._pause(error, now)
+        else:
+            self._core.full_until = now + QUIET_SECONDS
+        return lent
 
     def _pause(self, error: OSError, now: float) -> None:
         if not self._full:

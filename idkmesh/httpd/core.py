@@ -102,6 +102,8 @@ class Core:
         self.front: Front | None = None
         self.descriptors = float("inf")
         """How many descriptors connections and the files that they are sent may take."""
+        self.reserve = 0
+        """How many descriptors are held for newcomers for when none is free (HS-4.9)."""
         self.connections = 0
         self.refused = 0
         self.refusals: collections.Counter[str] = collections.Counter()

@@ -483,6 +483,7 @@ class Front:
         """Close every connection that is not in a worker, and the loop's own descriptors."""
         self._take_back(time.monotonic())
         self.keeper.close()
+        self.acceptor.close()
         if self.hub is not None:
             self.hub.close()
         self._wake_up.close()

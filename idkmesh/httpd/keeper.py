@@ -162,9 +162,14 @@ class Keeper:
         return True
 
     def shed(self, now: float) -> None:
-        """End those who would give way to newcomers anyhow: each file being sent takes a second descriptor (HS-4.8)."""
-        for _ in range(SHED_AT_ONCE):
+        """End those who would give way to newcomers anyhow: each file being sent takes a second descriptor (HS-4.8).
+
+        Where a reserve is used up, the least useful one gives way as at `max_connections` (HS-4.9).
+        """
+        for count in range(SHED_AT_ONCE):
             victim = self._evictor.laggard(self.held, now)
+            if victim is None and self._core.reserve and not count:
+                victim = self._evictor.victim(self.held, now)
             if victim is None:
                 return
             self._core.evicted += 1  # not `evict`: another limit than max_connections is reached

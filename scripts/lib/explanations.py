@@ -106,6 +106,8 @@ again.
 - A client: how often it comes. There is no identity to hold a rate to, so there is no 429
   ([0003](../decisions/0003-no-429.md)).
 - The kernel: its accept queue beyond `listen_backlog`, and its buffers of each socket.
+- The descriptors of a process together: two listeners, a program's own files and a leak may take them all. Who connects
+  then waits, at the paths of a probe too, but for those at a `--probe-listen` of their own, which is answered (HS-4.9).
 """
 
 

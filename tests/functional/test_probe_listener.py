@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import resource
 import signal
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.functional.health_support import PATHS, matrix_text, probed, refused
 from tests.functional.support import PATIENCE, until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LISTEN = "--probe-listen=127.0.0.1:0"
 
@@ -118,6 +117,30 @@ def test_silent_clients_do_not_hold_probes_up(site: Path) -> None:
         began = time.monotonic()
         assert service.get("/livez") == (200, b"ok")
         assert time.monotonic() - began < 5, "half of what a silent client may take"
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="lowers the limit of another process")
+def test_clients_that_hold_all_descriptors_are_no_reason_to_restart(site: Path) -> None:
+    """HS-4.9, HL-5.6: with none free the service takes nobody, and each probe is answered; then all is as before."""
+    with probed(*serve("--matrix=m.yaml", LISTEN), cwd=site) as service:
+        assert service.wait_for("/readyz", 200)
+        pid = service.process.pid
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        most = max(int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()) + 8
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, before[1]))
+        with contextlib.ExitStack() as clients:
+            for _ in range(most):
+                with contextlib.suppress(TimeoutError):  # the queue of those who wait for accept is full
+                    clients.enter_context(socket.create_connection(("127.0.0.1", service.port), 0.2))
+            assert service.wait_for_line("cannot accept").startswith("cannot accept a connection: Too many open files")
+            for _ in range(50):
+                assert service.get("/livez") == (200, b"ok")
+                assert service.get("/startupz")[0] == 200
+                assert service.get("/readyz")[0] in {200, 503}
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        until(lambda: service.get("/", probe=False)[0] == 200)
+        assert service.end() == 0
+    assert sum("cannot accept" in line for line in service.errors) == 1
 
 
 def test_a_wedged_front_is_told_by_the_other_port(site: Path) -> None:

@@ -25,6 +25,7 @@ from idkmesh.httpd.deadlines import GRANULARITY
 from idkmesh.httpd.exchange import Exchange
 from idkmesh.httpd.front import Front
 from idkmesh.httpd.outbox import MEMORY_BYTES
+from idkmesh.httpd.reserve import Reserve
 from idkmesh.httpd.responses import Response
 from idkmesh.service_runtime import Denial, ServiceIdentity, ServiceLimits
 
@@ -357,6 +358,89 @@ def test_full_machine(world: Callable[..., World], caplog: pytest.LogCaptureFixt
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot accept a connection: Too many open files; trying again every {PAUSE_SECONDS} s"
     ]
+
+
+def full_listener(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have accept(2) find no descriptor free but those that the reserve gives up."""
+    here.core.reserve = 2
+    reserve = Reserve(2)
+    here.front.acceptor._reserve = reserve
+    reserve.fill()
+    accept = here.front.acceptor._accept
+
+    def accepted() -> Any:
+        if len(reserve._held) + len(reserve.lent) == 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept()
+
+    monkeypatch.setattr(here.front.acceptor, "_accept", accepted)
+
+
+def test_a_reserve_serves_while_none_is_free(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """HS-4.9: one after the other, without a pause and a line; each gives its descriptor back."""
+    here = world()
+    full_listener(here, monkeypatch)
+    for _ in range(3):
+        client = here.connect(GET.replace(b"/", b"/inline", 1))
+        here.turn()
+        assert read(client).endswith(b"inline")
+        assert here.core.connections == 0
+    assert not here.front.acceptor.paused
+    assert here.core.load(here.clock.now).exhausted
+    assert here.core.log.flush(30)
+    assert not caplog.records
+
+
+def test_a_reserve_that_is_used_up(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-4.9, HS-4.8: told and paused; then the oldest that says nothing gives way to who asks."""
+    here = world()
+    full_listener(here, monkeypatch)
+    silent = [here.connect() for _ in range(2)]
+    here.turn()
+    assert len(here.held(State.READING_HEAD)) == 2
+    here.clock.now += 2
+    monkeypatch.setattr(here.front.acceptor._reserve, "accept", lambda _: None)
+    client = here.connect(GET.replace(b"/", b"/inline", 1))
+    here.turn()
+    assert here.front.acceptor.paused
+    assert len(here.held(State.READING_HEAD)) == 1
+    assert silent[0].recv(1) == b""
+    monkeypatch.undo()
+    here.turn(PAUSE_SECONDS)
+    here.turn()
+    assert read(client).endswith(b"inline")
+    assert here.core.evicted == 1
+
+
+def test_no_room_for_one_who_came_by_the_reserve(world: Callable[..., World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """HS-4.9, HS-8.1: it is closed, and the reserve is whole."""
+    here = world()
+    full_listener(here, monkeypatch)
+    monkeypatch.setattr(here.front, "make_room", lambda _: False)
+    client = here.connect()
+    here.front.turn(0.001)
+    assert client.recv(1) == b""
+    assert here.front.acceptor._reserve.lent == set()
+    assert len(here.front.acceptor._reserve._held) == 2
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ECONNABORTED, errno.ENOBUFS])
+def test_a_reserve_finds_something_else(
+    world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """HS-4.9: nobody waits, or a newcomer has left: no pause; the machine lacks more than descriptors: a pause."""
+    here = world()
+
+    def accept(_: object) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    full_listener(here, monkeypatch)
+    monkeypatch.setattr(here.front.acceptor._reserve, "accept", accept)
+    here.connect()
+    here.front.turn(0.001)
+    assert here.front.acceptor.paused == (number == errno.ENOBUFS)
 
 
 @pytest.mark.parametrize("number", [errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
