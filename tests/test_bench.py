@@ -367,6 +367,18 @@ class TestPrograms:
         (memory,) = (run["value"] for run in runs if "memory" in run["way"])
         assert memory <= 2048
 
+    @pins
+    def test_topology_readers_measures_probes_beside_each_way(self, tmp_path: Path) -> None:
+        """RT-11.7: a probe beside nobody, documents made for each reader, and one made for all, still and in change."""
+        arguments = ("--rounds", "1", "--seconds", "1", "--observations", "300", "--readers", "2")
+        runs = _bench("topology_readers", tmp_path, *arguments, only=None)
+        assert [(run["way"], run["changes"]) for run in runs] == [
+            (way, changes) for changes in (0, 100) for way in ("nobody reads", "made for each", "made once")
+        ]
+        assert all(min(run["probes"]) > 0 for run in runs)
+        assert all((run["readings"] > 0) is (run["size"] > 100_000) is (run["way"] != "nobody reads") for run in runs)
+        assert {run["age"] for run in runs} == {0.0}
+
     @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
     def test_topology_etcd_sees_each_change(self, tmp_path: Path) -> None:
         """RT-7.4: `scripts/bench/topology_etcd` measures each change of an etcd, and none is lost."""

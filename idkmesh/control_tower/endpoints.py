@@ -57,7 +57,7 @@ def control_tower_table(  # noqa: PLR0913  what one table differs in from anothe
     tower: Tower,
     feed: EventFeed,
     *,
-    topology: Callable[[], bytes] | None = None,
+    topology: Callable[[], Response] | None = None,
 ) -> RouteTable:
     """Return the table of clause CT-3.1. ``tower`` gives what is to be said of this moment.
 

@@ -11,11 +11,13 @@ from idkmesh.httpd.connection import LINGER_BYTES, LINGER_SECONDS, Connection, E
 from idkmesh.httpd.exchange import input_waits
 from idkmesh.httpd.outbox import MEMORY_BYTES, WOULD_BLOCK, Outbox, send_some
 from idkmesh.httpd.request_rules import Refusal, Request
+from idkmesh.httpd.responses import stored_for
 
 if TYPE_CHECKING:
     from idkmesh.httpd.core import Core
     from idkmesh.httpd.keeper import Keeper
     from idkmesh.httpd.responses import Response
+    from idkmesh.httpd.stored_body import StoredBody
 
 LOOK_SECONDS: Final = 0.5
 """The longest time between two looks at how much a client has taken of its response."""
@@ -52,10 +54,12 @@ class Answers:
         core = self._core
         request_id = core.request_id(connection)
         data = core.renderer.render(response, connection.request, request_id, core.http_date())
-        self.send(connection, data, response.status, now)
+        self.send(connection, data, response.status, now, stored_for(response, connection.request))
 
-    def send(self, connection: Connection, data: bytes, status: int, now: float) -> None:
-        """Answer with the bytes of a whole response."""
+    def send(
+        self, connection: Connection, data: bytes, status: int, now: float, stored: StoredBody | None = None
+    ) -> None:
+        """Answer with the bytes of a whole response, or of all but its stored body."""
         connection.status = status
         connection.body = connection.early = b""
         try:
@@ -64,18 +68,21 @@ class Answers:
             self._keeper.drop(connection)
             return
         connection.written += sent
-        if sent == len(data) and not connection.unread:
+        whole = sent == len(data) and stored is None
+        if whole and not connection.unread:
             self._keeper.drop(connection)
             return
         self._keeper.release(connection)
         connection.advance(Event.ANSWERED)
-        if sent == len(data):
+        if whole:
             self._linger(connection, now)
             return
         connection.outbox = Outbox()
         connection.outbox.add(memoryview(data)[sent:])
         try:
-            connection.outbox.reduce(MEMORY_BYTES)  # a projection may have 10 MB, and as many readers as connections
+            connection.outbox.reduce(MEMORY_BYTES)  # there may be as many readers as connections
+            if stored is not None:
+                stored.add_to(connection.outbox)
         except OSError as error:
             self._core.cannot_spool(error)
             self._keeper.drop(connection)

@@ -26,6 +26,7 @@ from idkmesh.httpd.outbox import DONT_WAIT, send_some
 from idkmesh.httpd.output import Output
 from idkmesh.httpd.refusals import INTERNAL_ERROR, NO_THREAD
 from idkmesh.httpd.request import Refusal
+from idkmesh.httpd.responses import stored_for
 from idkmesh.service_runtime import log_value
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ class Exchange:
         if isinstance(answer, Refusal):
             self._service.count_refusal(answer)
             answer = renderer.refusal_response(answer, self.request)
-        self.output.write_whole(renderer.render(answer, self.request, self.request_id, self.http_date), answer.status)
+        data = renderer.render(answer, self.request, self.request_id, self.http_date)
+        stored = stored_for(answer, self.request)
+        self.output.write_whole(data if stored is None else data + stored.read(), answer.status)
 
     def run(self) -> None:
         """Run the responder, release the slot, and send what can be sent at once. Needs a context of its own."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from idkmesh.httpd.request import Refusal, Request
+    from idkmesh.httpd.stored_body import StoredBody
     from idkmesh.service_runtime import ServiceIdentity
 
 JSON: Final = "application/json"
@@ -49,13 +50,15 @@ _WEIGHT: Final = re.compile(r"(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)")
 class Response:
     """An answer: ``status``, the body's bytes and type, and header fields beyond those that every response has.
 
-    ``content_type`` is None where none is said, or where ``headers`` say it.
+    ``content_type`` is None where none is said, or where ``headers`` say it. ``stored`` is, instead of ``body``, that
+    of an answer that is the same for many.
     """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     content_type: str | None = JSON
+    stored: StoredBody | None = None
 
 
 class ResponseRenderer:
@@ -72,7 +75,8 @@ class ResponseRenderer:
     def render(self, response: Response, request: Request | None, request_id: str, now_http_date: str) -> bytes:
         """Return the whole response. ``now_http_date`` is an IMF-fixdate (RFC 9110 §5.6.7), ``request_id`` a safe id.
 
-        An unregistered status has no phrase (RFC 9112 §4). Raises ``ValueError`` for what would be no field line.
+        Of a body that is stored the head alone: :func:`stored_for` says whether it follows. An unregistered status has
+        no phrase (RFC 9112 §4). Raises ``ValueError`` for what would be no field line.
         """
         status = response.status
         if status in _BODILESS:
@@ -81,7 +85,8 @@ class ResponseRenderer:
         else:
             body = response.body
             kind = "" if response.content_type is None else _content_type_line(response.content_type)
-            entity = f"{kind}Content-Length: {len(body)}\r\n"
+            length = len(body) if response.stored is None else response.stored.length
+            entity = f"{kind}Content-Length: {length}\r\n"
             if request is not None and request.method == "HEAD":
                 body = b""
         extra = header_lines(response.headers) if response.headers else ""
@@ -109,6 +114,12 @@ class ResponseRenderer:
             headers = (*headers, self._retry_after)
         problem = request is not None and prefers_problem_json(request.get("accept"))
         return Response(refusal.status, headers, _refusal_body(refusal, problem), PROBLEM_JSON if problem else JSON)
+
+
+def stored_for(response: Response, request: Request | None) -> StoredBody | None:
+    """Return the stored body that follows the head of a response to a request, None where none does."""
+    bodiless = response.status in _BODILESS or (request is not None and request.method == "HEAD")
+    return None if bodiless else response.stored
 
 
 def is_field(name: str, value: str) -> bool:

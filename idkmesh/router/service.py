@@ -9,6 +9,7 @@ from idkmesh.router import fields
 from idkmesh.router.forwarding import INVOCATION_SECONDS, AgentAnswer, AgentClient, Reason
 from idkmesh.router.ledger import Entry, Ledger, Outcome
 from idkmesh.router.parts import provider_of, selector_of
+from idkmesh.router.projection import Projection
 from idkmesh.topology.change_lines import line_of
 from idkmesh.topology.errors import AgentUnavailableError, TooManyObservationsError
 from idkmesh.topology.model import State
@@ -60,14 +61,21 @@ class RouterService:
         self._line = line
         self._provider = provider_of(configuration, self._tell, line)
         self.selector = selector_of(configuration, self._provider, clock, self._tell, line)
+        watched = self.selector if isinstance(self.selector, WatchSelector) else None
+        self.projection = None if watched is None else Projection(watched, clock, line)
+        """What answers the projection (RT-11.1); None where nothing is observed continuously (RT-11.4)."""
 
     def start(self) -> None:
-        """Begin to keep the times of watches."""
+        """Begin to keep the times of watches, and of the projection."""
         self.selector.start()
+        if self.projection is not None:
+            self.projection.start()
 
     def stop(self) -> None:
         """Abandon what goes on, and end watches and provider. A second call changes nothing."""
         self.ledger.abandon_all()
+        if self.projection is not None:
+            self.projection.stop()
         self.selector.stop()
         self._provider.close()
 
@@ -90,11 +98,6 @@ class RouterService:
             "usable": known.usable,
             "cause": None if known.cause is None else known.cause.value,
         }
-
-    @property
-    def projection(self) -> Callable[[], bytes] | None:
-        """What returns the projection (RT-11.1); None where nothing is observed continuously (RT-11.4)."""
-        return self.selector.document if isinstance(self.selector, WatchSelector) else None
 
     def _tell(self, change: Change) -> None:
         """Tell a change of the topology: in the log too, where it is a line (RT-10.5)."""

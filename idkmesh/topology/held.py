@@ -115,3 +115,17 @@ class Status(NamedTuple):
 
     target: Target
     observation: Observation
+
+
+class Extent(NamedTuple):
+    """How many observations there are. While ``version`` is the same, so is all that is shown of them."""
+
+    version: int
+    observations: int
+
+
+class Rows(NamedTuple):
+    """All rows of the projection as texts, in the order of their opening, as they were at one version."""
+
+    version: int
+    texts: list[str]

@@ -8,11 +8,12 @@ Laws of this module:
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from idkmesh.topology.model import Observation, Target
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Final = "1"
 
 PATH: Final = "/internal/v1/instance-topology/status"
+
+PIECE_ROWS: Final = 1_000
+"""Of one piece of a document."""
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
@@ -43,8 +47,18 @@ def row_text(target: Target, observation: Observation) -> str:
 
 def document(provider: str, rows: Iterable[str]) -> bytes:
     """Return the document of ``router-topology-status.v1.json`` in UTF-8; ``rows`` are texts of :func:`row_text`."""
+    return b"".join(pieces(provider, rows))
+
+
+def pieces(provider: str, rows: Iterable[str]) -> Iterator[bytes]:
+    """Return the same in pieces: of a large one no text of the whole is made."""
     head = _ENCODER.encode({"schemaVersion": SCHEMA_VERSION, "provider": provider, "observations": []})
-    return (head.removesuffix("]}") + ",".join(rows) + "]}").encode()
+    yield head.removesuffix("]}").encode()
+    left, comma = iter(rows), ""
+    while some := list(itertools.islice(left, PIECE_ROWS)):
+        yield (comma + ",".join(some)).encode()
+        comma = ","
+    yield b"]}"
 
 
 def observed_text(instant: datetime) -> str:

@@ -16,7 +16,7 @@ import threading
 from typing import TYPE_CHECKING, Final, Self
 
 from idkmesh.topology.errors import AgentUnavailableError
-from idkmesh.topology.held import Status
+from idkmesh.topology.held import Extent, Rows, Status
 from idkmesh.topology.model import Cause, Failed, Selection, State
 from idkmesh.topology.projection import document
 from idkmesh.topology.provider import ProviderFailureError
@@ -163,9 +163,22 @@ class WatchSelector:
 
     def document(self) -> bytes:
         """Return the projection of these, as JSON in UTF-8 (RT-11.1). Changes nothing."""
+        return document(self._provider.name, self.rows().texts)
+
+    def rows(self) -> Rows:
+        """Return what :meth:`document` is made of, to make it once for many. Changes nothing."""
         with self._lock:
-            rows = [held.row for held in self._sessions.held.values()]
-        return document(self._provider.name, rows)
+            return Rows(self._sessions.version, [held.row for held in self._sessions.held.values()])
+
+    def extent(self) -> Extent:
+        """Return how much there is to be shown, and whether it is what it was. Changes nothing."""
+        with self._lock:
+            return Extent(self._sessions.version, len(self._sessions.held))
+
+    @property
+    def provider_name(self) -> str:
+        """What the projection calls the provider."""
+        return self._provider.name
 
     def tallies(self) -> Tallies:
         """Return what was counted."""

@@ -79,6 +79,8 @@ class Sessions:
     ) -> None:
         self.held: dict[Target, Held] = {}
         self.tallies = Tallies()
+        self.version = 0
+        """Grows with each opening and closing, and with each observation that is another one (RT-11.6)."""
         self._most = most
         self._take = take
         self._put = tell
@@ -107,6 +109,7 @@ class Sessions:
         held = Held(target, now.seconds, now.utc)
         held.session = Session(held, now.seconds, now.utc, self._take)
         self.held[target] = held
+        self.version += 1
         self.tallies.sessions["opened"] += 1
         self._tell(changes.opened_change(target), now)
         self._remember(now.seconds + SILENT_SECONDS, held, held.session)
@@ -142,6 +145,7 @@ class Sessions:
         held = session.held
         before = held.observation.state
         held.see(after)
+        self.version += 1
         if before is not after.state:
             self.tallies.transitions[before, after.state] += 1
         if session is held.attempt:
@@ -216,6 +220,7 @@ class Sessions:
         if not _is_unused(held, now):
             return []
         del self.held[held.target]
+        self.version += 1
         self.tallies.sessions["closed"] += 1
         self._tell(changes.closed_change(held.target, held.observation), now)
         self._full = self._full and len(self.held) >= self._most
@@ -225,6 +230,7 @@ class Sessions:
         """End all of them, without a word but of what was omitted. Returns the watches that are over."""
         over = [watch for held in self.held.values() for watch in held.end()]
         self.held.clear()
+        self.version += 1
         self._times.clear()
         self._unused.clear()
         self._put_all(self._meter.rest())
