@@ -56,7 +56,7 @@ def test_every_page_is_made_or_is_an_example() -> None:
 
 def undocumented_settings(rows: Iterable[CommandSetting], page: str) -> list[str]:
     """Return the names of settings that a page has no section of, or not with flag, variable, commands and default."""
-    sections = {part.partition("\n")[0]: part for part in re.split(r"^## ", page, flags=re.MULTILINE)[1:]}
+    sections = {part.partition("\n")[0]: part for part in re.split(r"^### ", page, flags=re.MULTILINE)[1:]}
     return [
         row.name
         for row in rows
@@ -177,7 +177,7 @@ def test_every_path_is_documented() -> None:
     for document in documents().values():
         for path, item in document["paths"].items():
             for method in item.keys() - {"head", "parameters"}:
-                section = page.partition(f"\n## {method.upper()} {path}\n")[2].partition("\n## ")[0]
+                section = page.partition(f"\n### {method.upper()} {path}\n")[2].partition("\n### ")[0]
                 statuses = item[method]["responses"]
                 assert [status for status in statuses if f"| {status} |" not in section] == ["default"]
     stated = (PACKAGE.parent / "docs" / "specifications" / "CONTROL_TOWER_LOCAL_API_V0_1.md").read_text(
@@ -186,7 +186,7 @@ def test_every_path_is_documented() -> None:
     rows = re.findall(r"^  \| (`/.*?) \| (GET|POST)", stated, re.MULTILINE)
     paths = [(method, path) for cell, method in rows for path in re.findall(r"`(.+?)`", cell)]
     assert len(paths) > 15
-    assert [path for method, path in paths if f"\n## {method} {path.replace('NAME', '{name}')}\n" not in page] == []
+    assert [path for method, path in paths if f"\n### {method} {path.replace('NAME', '{name}')}\n" not in page] == []
 
 
 @pytest.mark.parametrize("name", assets.SCHEMA_NAMES)

@@ -56,6 +56,13 @@ def test_no_page_loads_anything_from_outside(site: Path) -> None:
     assert outside == []
 
 
+def test_a_page_has_one_title(site: Path) -> None:
+    """Rule: what stands beside a second title is in no table of contents, so a page of several has none."""
+    pages = set(site.rglob("*.html")) - {site / "404.html"}
+    titles = {page.relative_to(site).as_posix(): page.read_text(encoding="utf-8").count("<h1") for page in pages}
+    assert {name: count for name, count in titles.items() if count != 1} == {}
+
+
 def test_lists_are_lists(site: Path) -> None:
     """Rule: what a forge shows as an item of a list is none of a paragraph."""
     pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html")}

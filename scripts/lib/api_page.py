@@ -42,7 +42,7 @@ def documents() -> dict[str, dict[str, Any]]:
 def api_page() -> str:
     """Return the page."""
     found = documents()
-    parts = "\n".join(f"# idkmesh {command}\n\n{_NOTES[command]}\n\n{_paths(found[command])}" for command in found)
+    parts = "\n".join(f"## idkmesh {command}\n\n{_NOTES[command]}\n\n{_paths(found[command])}" for command in found)
     return f"""# HTTP interfaces
 
 Made by `scripts/reference` from the tables of routes that serve; change them there. Each service answers its own as
@@ -73,7 +73,7 @@ def _paths(document: dict[str, Any]) -> str:
 
 def _operation(path: str, method: str, operation: dict[str, Any], of_path: list[dict[str, Any]]) -> str:
     wanted = "a token" if operation["security"] else "no token"
-    lines = [f"## {method} {path}", "", f"{operation['summary']} It wants {wanted}.", ""]
+    lines = [f"### {method} {path}", "", f"{operation['summary']} It wants {wanted}.", ""]
     parameters = [*of_path, *operation.get("parameters", [])]
     if parameters:
         lines += ["| parameter | in | takes | meaning |", "|---|---|---|---|", *map(_parameter, parameters), ""]

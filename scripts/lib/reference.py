@@ -58,7 +58,7 @@ there.
 A code keeps its name and status. It stands in `error.code` of the envelope, with `error.retryable` beside it.
 
 {sections}
-# Reasons
+## Reasons of a refused head
 
 What breaks a rule of HTTP has a reason besides, in `details.reason`: a rule of the request's head (HS-3).
 

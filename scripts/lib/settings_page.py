@@ -52,7 +52,7 @@ def settings_page() -> str:
         named = itertools.groupby(sorted(rows, key=_place), key=lambda row: row.name)
         sections = "\n".join(section(list(same)) for _, same in named)
         note = f"{paragraph(NOTES[group])}\n\n" if NOTES[group] else ""
-        parts.append(f"# {TITLES[group]}\n\n{note}{sections}")
+        parts.append(f"## {TITLES[group]}\n\n{note}{sections}")
     return f"""# Settings
 
 Made by `scripts/reference` from the table in `idkmesh/settings.py`, whose numbers are those of
@@ -92,7 +92,7 @@ def section(rows: list[CommandSetting]) -> str:
     number = rows[0].number
     if number is not None:
         return number_section(number, rows[0])
-    return f"## {rows[0].name}\n\n" + "\n".join(_described(row, alone=len(rows) == 1) for row in rows)
+    return f"### {rows[0].name}\n\n" + "\n".join(_described(row, alone=len(rows) == 1) for row in rows)
 
 
 def _described(row: CommandSetting, *, alone: bool) -> str:
@@ -101,7 +101,7 @@ def _described(row: CommandSetting, *, alone: bool) -> str:
     variable = f"`{row.variable}`" if row.variable else f"none: {row.no_variable}"
     default = "none, it is needed" if row.needed else row.default_words
     meaning = f"{row.meaning[0].upper()}{row.meaning[1:]}."
-    return f"""{"" if alone else f"### {row.name} of {row.commands[0]}{chr(10)}{chr(10)}"}{paragraph(meaning)}
+    return f"""{"" if alone else f"#### {row.name} of {row.commands[0]}{chr(10)}{chr(10)}"}{paragraph(meaning)}
 
 | | |
 |---|---|
@@ -118,7 +118,7 @@ def number_section(setting: Setting, row: CommandSetting) -> str:
     owner = "Retention" if setting in RETENTION_SETTINGS else "ServiceLimits"
     unit = "" if setting.unit == "count" else f" {setting.unit}"
     noun = "a whole number" if setting.kind is int else "a number"
-    return f"""## {setting.name}
+    return f"""### {setting.name}
 
 {paragraph(setting.meaning)}
 
