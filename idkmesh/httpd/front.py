@@ -1,11 +1,11 @@
 """The front: one thread that owns every connection which is not being handled.
 
 Here are its loop, what it reads, and what it decides about a complete head (HS-3.13). What it holds is in `keeper.py`,
-how a connection comes in `acceptor.py`, how it ends in `answers.py`.
+how a connection comes in `acceptor.py` or back from a worker in `returned.py`, how it ends in `answers.py`.
 
 Laws
     * The front never waits for a client, a worker or a log. It waits in `select` alone.
-    * Handing over is: unregister, remove, enqueue. Taking back is: append, then wake (:meth:`Front.give_back`).
+    * Handing over is: unregister, remove, enqueue. Taking back is: append, then wake (`returned.py`).
     * No user code runs here but `verify_request`, `subscribe` of a stream (and, in the serial profile, the handler).
 """
 
@@ -25,7 +25,7 @@ from idkmesh.httpd.acceptor import PAUSE_SECONDS, Acceptor
 from idkmesh.httpd.answers import Answers
 from idkmesh.httpd.connection import FREE_BYTES, Connection, Event, State, body_deadline
 from idkmesh.httpd.core import Limit
-from idkmesh.httpd.exchange import Exchange, close, failure_line, request_name
+from idkmesh.httpd.exchange import Exchange, failure_line, request_name
 from idkmesh.httpd.keeper import Keeper
 from idkmesh.httpd.outbox import WOULD_BLOCK
 from idkmesh.httpd.output import FLUSH_SECONDS
@@ -40,6 +40,7 @@ from idkmesh.httpd.refusals import (
 )
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
 from idkmesh.httpd.responses import Response
+from idkmesh.httpd.returned import Returned
 from idkmesh.httpd.stream_hub import StreamHub
 from idkmesh.httpd.streams import Subscription
 from idkmesh.httpd.wakeup import WakeUp
@@ -76,7 +77,7 @@ class Front:
         self._wake_up = WakeUp()
         self._selector.register(self._wake_up.receiver, selectors.EVENT_READ, None)
         self.acceptor = Acceptor(core, listener, self._selector, self)
-        self._returned: collections.deque[Connection] = collections.deque()
+        self._returned = Returned(core, self.keeper, self._answers, self.wake)
         self._admitted: collections.deque[Exchange] = collections.deque()
         """What this turn has admitted. Handed over at its end: workers that ran during it would only take turns with
         the front, at the price of two thread switches for each socket call."""
@@ -86,7 +87,6 @@ class Front:
             application.channel.connect(self.wake, core.log)
         self._drain_noted = False
         self._flushed_at = 0.0
-        self._closed = False
 
     # --- for other threads and signal handlers ---------------------------------------------------------------------
 
@@ -95,13 +95,8 @@ class Front:
         self._wake_up.wake()
 
     def give_back(self, connection: Connection) -> None:
-        """Worker: return a connection; one that is closed needs no hurry unless somebody waits for it."""
-        self._returned.append(connection)
-        if self._closed:  # the drain has abandoned it, and nobody takes it back
-            self._discard_returned()
-            return
-        if connection.state is not State.CLOSED or self._core.attentive:
-            self.wake()
+        """Worker: return a connection."""
+        self._returned.give_back(connection)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
@@ -118,7 +113,7 @@ class Front:
         if self._listener in ready:
             ready.remove(self._listener)
             self._accept(now)
-        self._take_back(now)
+        self._returned.take(now)
         handshakes = tls.HANDSHAKES_PER_TURN
         for connection in ready:
             if connection is None:
@@ -128,7 +123,7 @@ class Front:
             elif handshakes:
                 handshakes -= 1
                 self._handshake(connection, now)
-        self._take_back(now)
+        self._returned.take(now)
         self._expire(now)
         if self._core.limiter.draining and not self._drain_noted:
             self.note_drain(now)
@@ -212,27 +207,12 @@ class Front:
         """Say whether one more connection may come; another may have given way to it (HS-8)."""
         if not self.keeper.near_full:
             return True
-        self._take_back(now)
+        self._returned.take(now)
         return self.keeper.make_room(now)
 
     def shed(self, now: float) -> None:
         """Free descriptors: the machine is full."""
         self.keeper.shed(now)
-
-    def _take_back(self, now: float) -> None:
-        """Take the connections that workers have returned."""
-        while self._returned:
-            connection = self._returned.popleft()
-            connection.output = None
-            self.keeper.held[State.HANDLING].pop(connection, None)
-            if connection.state is State.CLOSED:
-                self._core.log_access(connection, None if connection.cut else connection.progress_at)
-                self._core.budget.hold(connection, 0)
-                self._core.connections -= 1
-            elif connection.outbox is None:
-                self._answers.written(connection, now)
-            else:
-                self._answers.wait_to_write(connection, now)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -418,7 +398,7 @@ class Front:
         core = self._core
         while not core.budget.hold(connection, size):
             if self._returned:  # what ended exchanges held is free
-                self._take_back(now)
+                self._returned.take(now)
                 continue
             reading = itertools.chain(self.keeper.held[State.READING_HEAD], self.keeper.held[State.READING_BODY])
             charged = [other for other in reading if other.charged and other is not connection]
@@ -481,26 +461,10 @@ class Front:
 
     def close(self) -> None:
         """Close every connection that is not in a worker, and the loop's own descriptors."""
-        self._take_back(time.monotonic())
+        self._returned.take(time.monotonic())
         self.keeper.close()
         self.acceptor.close()
         if self.hub is not None:
             self.hub.close()
         self._wake_up.close()
-        self._closed = True
-        self._discard_returned()
-
-    def _discard_returned(self) -> None:
-        """Close what comes back when there is no loop any more. By whichever thread: popping is atomic."""
-        while True:
-            try:
-                connection = self._returned.popleft()
-            except IndexError:
-                return
-            if connection.outbox is not None:
-                connection.outbox.close()
-                connection.cut = True
-            self._core.budget.hold(connection, 0)
-            self._core.connections -= 1
-            if connection.state is not State.CLOSED:
-                close(connection)
+        self._returned.close()
