@@ -1,5 +1,6 @@
 """The control tower: its routes on the bounded server, and the command that serves them.
 
+It stands beside ``control_tower``, whose documents and routes it puts together, under the name that programs know.
 The clauses CT-x.y stand in ``docs/specifications/CONTROL_TOWER_LOCAL_API_V0_1.md``.
 """
 
@@ -89,18 +90,22 @@ class ControlTowerServer(BoundedHTTPServer):
         try:
             super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
         except BaseException:  # the address may be taken, and what is below opens first
-            if hasattr(self, "_health"):
-                self._health.stop(STOP_SECONDS)
-            if hasattr(self, "_workloads") and self._workloads is not None:
-                self._workloads.stop(STOP_SECONDS)
-            if hasattr(self, "_router") and self._router is not None:
-                self._router.stop()
-            if hasattr(self, "_feed"):
-                self._feed.close()
+            self._undo()
             raise
         self._node.expect("api", self.origin.removeprefix("http://"), self.socket)
         self.tell(self._feed.observe)
         self._tell_of_start()
+
+    def _undo(self) -> None:
+        """End what was begun of a server that is not to be: any part may be missing."""
+        if hasattr(self, "_health"):
+            self._health.stop(STOP_SECONDS)
+        if hasattr(self, "_workloads") and self._workloads is not None:
+            self._workloads.stop(STOP_SECONDS)
+        if hasattr(self, "_router") and self._router is not None:
+            self._router.stop()
+        if hasattr(self, "_feed"):
+            self._feed.close()
 
     def _make_application(self) -> Application:
         log = self._core.log.write

@@ -8,6 +8,9 @@ Laws of this module:
 4. Totals count answers, each once (:class:`RequestLimiter` says which call counts).
 5. Nothing here waits without an end, and no caller ever waits for a log line.
 
+It is one module by contract, so that another service takes limits, admission, drain and log lines in one import. A
+quarter of it is the table of settings.
+
 Clauses ``HS-...`` are those of ``docs/specifications/HTTP_SERVER_V0_1.md``.
 """
 

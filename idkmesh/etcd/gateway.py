@@ -220,13 +220,8 @@ def in_time(
 
     def run() -> None:
         try:
-            handover.bring(errand(tether))
-        except EtcdError as error:
-            handover.bring(error.alone())
-        except Exception as error:  # noqa: BLE001  what a parser makes of an answer is the answer's fault
-            handover.bring(EtcdError(f"no answer of etcd: {type(error).__name__}"))
+            handover.run(errand, tether)
         finally:
-            tether.close()
             members.back(endpoint, thread)
 
     thread = threading.Thread(target=run, name="etcd-request", daemon=True)
@@ -254,6 +249,17 @@ class _Handover(Generic[_Brought]):
         self._lock = threading.Lock()
         self._waited_for = True
         self._brought: list[_Brought | EtcdError] = []
+
+    def run(self, errand: Callable[[Tether], _Brought], tether: Tether) -> None:
+        """Run the errand, and hand over what it brings or why it brings nothing."""
+        try:
+            self.bring(errand(tether))
+        except EtcdError as error:
+            self.bring(error.alone())
+        except Exception as error:  # noqa: BLE001  what a parser makes of an answer is the answer's fault
+            self.bring(EtcdError(f"no answer of etcd: {type(error).__name__}"))
+        finally:
+            tether.close()
 
     def bring(self, result: _Brought | EtcdError) -> None:
         """Hand over a result."""

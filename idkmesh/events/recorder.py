@@ -103,7 +103,10 @@ class EventRecorder:
         except BaseException:
             self._store.close()
             raise
-        self._feed = Feed(
+        self._feed = self._new_feed(published, replaced)
+
+    def _new_feed(self, published: Callable[[list[StoredEvent]], None], replaced: Callable[[str, int], None]) -> Feed:
+        return Feed(
             self._bounds[2],
             published=lambda events: self._guarded(lambda: published(events)),
             replaced=lambda position: self._guarded(lambda: replaced(self._store.epoch, position)),

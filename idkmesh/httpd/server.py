@@ -48,6 +48,9 @@ LAST_CALL = 0.2
 """Seconds that a closed listener leaves to clients which had just connected, so that they are answered too."""
 TURN_SECONDS = 0.5
 
+IDENTITY = ServiceIdentity(service="idkmesh-httpd", service_version=__version__, read_only=False)
+"""Who answers where the program does not say."""
+
 _REPLACED = (
     "get_request",
     "process_request",
@@ -89,8 +92,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         limits = limits if limits is not None else _class_limits(type(self))
         room = _descriptor_room(limits)
         limits = _within_descriptors(limits, room)
-        identity = identity or ServiceIdentity(service="idkmesh-httpd", service_version=__version__, read_only=False)
-        self._core = Core(self, limits, identity)
+        self._core = Core(self, limits, identity or IDENTITY)
         self._core.descriptors = room
         self._core.tls = ssl_context
         if type(self).verify_request is not socketserver.BaseServer.verify_request:

@@ -11,7 +11,7 @@ from idkmesh.rehearsal.timeline import drawn, tracks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from idkmesh.rehearsal.measure import Measured, Record
+    from idkmesh.rehearsal.measure import Measured, Record, Restart
     from idkmesh.rehearsal.orchestrator import Settings
     from idkmesh.rehearsal.plan import Plan
     from idkmesh.rehearsal.verdict import Check, Judgement
@@ -52,25 +52,11 @@ def json_report(plan: Plan, record: Record, judgement: Judgement) -> dict[str, A
         "scenario": plan.scenario,
         "target": plan.target,
         "seconds": _rounded(record.end),
-        "profile": {
-            "grace_seconds": plan.settings.grace,
-            "backoff_seconds": plan.settings.backoff,
-            "backoff_longest_seconds": BACKOFF_CAP * plan.settings.backoff,
-            "allowance_seconds": ALLOWANCE_SECONDS,
-        },
+        "profile": _profile(plan),
         "verdict": judgement.verdict.value,
         "exit_code": judgement.verdict.exit_code,
         "out_of_rotation_seconds": _rounded(judgement.out_of_rotation),
-        "restarts": [
-            {
-                "at_seconds": _rounded(restart.at),
-                "subject": restart.subject,
-                "cause": restart.cause,
-                "detail": restart.why,
-                "dependency_only": restart.in_outage,
-            }
-            for restart in judgement.restarts
-        ],
+        "restarts": [_restart(restart) for restart in judgement.restarts],
         "faults": [_fault(fault) for fault in judgement.measured],
         "checks": [_check(check) for check in judgement.checks],
         "timeline": [
@@ -103,6 +89,26 @@ def _fault(fault: Measured) -> dict[str, Any]:
         "recovery_bound_seconds": None if bounds is None else _rounded(bounds.recover),
         "notice_judged": not fault.hidden.notice,
         "recovery_judged": not fault.hidden.recovery,
+    }
+
+
+def _profile(plan: Plan) -> dict[str, Any]:
+    settings = plan.settings
+    return {
+        "grace_seconds": settings.grace,
+        "backoff_seconds": settings.backoff,
+        "backoff_longest_seconds": BACKOFF_CAP * settings.backoff,
+        "allowance_seconds": ALLOWANCE_SECONDS,
+    }
+
+
+def _restart(restart: Restart) -> dict[str, Any]:
+    return {
+        "at_seconds": _rounded(restart.at),
+        "subject": restart.subject,
+        "cause": restart.cause,
+        "detail": restart.why,
+        "dependency_only": restart.in_outage,
     }
 
 
