@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from idkmesh.httpd.responses import JSON, PROBLEM_JSON, Response, json_body
@@ -31,12 +32,16 @@ TOWER: Final = About(
 
 
 def openapi_route(path: str, document: Callable[[], dict[str, Any]]) -> Route:
-    """Return the route that answers the document of the table that it is in."""
+    """Return the route that answers the document of the table that it is in, made when it is first asked for.
+
+    It is kept as bytes: to make it takes ten times the memory, and as many at once as there are workers.
+    """
+    content = functools.cache(lambda: json_body(document()))
     return Route(
         method="GET",
         path=path,
         access=Access.API,
-        endpoint=lambda _request, _body: Response(200, (), json_body(document())),
+        endpoint=lambda _request, _body: Response(200, (), content()),
         operation="getOpenApi",
         summary="This API as an OpenAPI 3.1 document.",
         answers=(Answer(status=200, meaning="An OpenAPI 3.1 document.", content_types=(JSON,)),),

@@ -53,7 +53,7 @@ class Room(Protocol):
     def make_room(self, now: float) -> bool:
         """Say whether one more connection may come; evict for it where it may."""
 
-    def take_in(self, fresh: list[Connection], now: float) -> None:
+    def take_in(self, fresh: list[Connection]) -> None:
         """Read what newcomers have sent, and hold them."""
 
     def shed(self, now: float) -> None:
@@ -139,7 +139,7 @@ class Acceptor:
             accepted += 1
             room = self._room.make_room(now)
             if not room and fresh:  # who came in this turn has no better right to stay than others that are silent
-                self._room.take_in(fresh, now)
+                self._room.take_in(fresh)
                 fresh = []
                 room = self._room.make_room(now)
             if not room:

@@ -188,14 +188,17 @@ class Front:
     # --- accepting -------------------------------------------------------------------------------------------------
 
     def _accept(self, now: float) -> None:
-        self.take_in(self.acceptor.accept(now), now)
+        self.take_in(self.acceptor.accept(now))
 
-    def take_in(self, fresh: list[Connection], now: float) -> None:
+    def take_in(self, fresh: list[Connection]) -> None:
         """Read what newcomers have sent, and hold those whose request is not complete.
+
+        They may have come long after this turn began, on a machine that is busy: their time counts from here.
 
         Once this turn itself has taken the last slots, the others are read in the next: short handlers have ended by
         then, and a burst is not refused for the sake of a turn that hands over at its end.
         """
+        now = time.monotonic()
         for connection in fresh:
             full = self._admitted and self._core.limiter.would_deny() is Denial.OVERLOADED
             if full or connection.state is State.HANDSHAKE:

@@ -398,7 +398,7 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         fresh = front.acceptor.accept(closed)
         front.acceptor.stop()
         self.socket.close()
-        front.take_in(fresh, closed)
+        front.take_in(fresh)
         keeper = front.keeper
         while (keeper.lingering or keeper.newcomers(closed - LAST_CALL)) and time.monotonic() < closed + LAST_CALL:
             self._turn(front, 0.05)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from idkmesh.httpd.connection import body_deadline
-from tests.functional.support import GET, Site, ending, get, parse, post, read_to_end
+from tests.functional.support import GET, PATIENCE, Site, SiteServer, ending, get, parse, post, read_to_end
 
 if TYPE_CHECKING:
     import socket
@@ -79,6 +79,34 @@ def test_head_in_time_is_served(serve: Callable[..., Running]) -> None:
     thread = trickle(client, [GET[at : at + 1] for at in range(len(GET))], 0.002)
     assert parse(read_to_end(client)).status == 200
     thread.join()
+
+
+class Held(SiteServer):
+    """The front waits at the first connection, as it may on a machine that is busy."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.entered = threading.Event()
+        super().__init__(*arguments, **options)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        if not self.entered.is_set():
+            self.entered.set()
+            assert self.gate.wait(PATIENCE)
+        return True
+
+
+@pytest.mark.parametrize("data", [GET[:10], post("/echo", 100)])
+def test_time_counts_from_when_a_client_came(serve: Callable[..., Running], data: bytes) -> None:
+    """HS-4.2, HS-4.3: who is accepted late in a long turn of the front has the whole request_timeout all the same."""
+    here = serve(server_class=Held, request_timeout=TIMEOUT)
+    here.connect()
+    assert here.server.entered.wait(PATIENCE)
+    time.sleep(TIMEOUT)
+    began = time.monotonic()
+    client = here.connect(data)
+    here.server.gate.set()
+    read_to_end(client)
+    assert time.monotonic() - began >= TIMEOUT
 
 
 def test_stalled_bodies(serve: Callable[..., Running]) -> None:
