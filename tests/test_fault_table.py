@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shutil
+import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,10 +18,16 @@ if sys.platform != "linux":
     pytest.skip("the fault table reads /proc and unshares", allow_module_level=True)
 
 from idkmesh.rehearsal.bounds import verdict_bounds
+from idkmesh.workloads.model import Word
+from idkmesh.workloads.tracker import HYSTERESIS_SECONDS, RESTART_AFTER_SECONDS
 from scripts.lib.verdicts import figures, report, run
 from scripts.lib.verdicts.cells import NO_ANSWER, WELL, Cell, Observer, Sample, judged
+from scripts.lib.verdicts.eyes import Eyes
 from scripts.lib.verdicts.hands import HANDS
+from scripts.lib.verdicts.site import TOKEN
 from scripts.lib.verdicts.table import TABLE
+from tests.functional.health_support import probed
+from tests.functional.support import until
 from tests.workloads.etcd_support import WHY_NOT
 
 if TYPE_CHECKING:
@@ -38,14 +47,86 @@ def test_every_fault_has_every_cell(row: Row) -> None:
         assert row.seconds > cell.notice
         assert row.longest > cell.recover
     assert row.name in HANDS
+    assert row.why
 
 
 def test_what_the_table_has() -> None:
-    """FT-1.1: each fault once, and hands for no others; no outage of a dependency or registry restarts."""
+    """FT-1.1: each fault once, and hands for no others; no outage of what a node needs restarts, nor do its clients."""
     names = [row.name for row in TABLE]
     assert len(names) == len(set(names)) == len(HANDS)
-    restarts = {row.name for row in TABLE if row.cells[Observer.RESTART].words != ("none",)}
-    assert restarts == {"watchdog wedged", "node paused", "descriptors exhausted"}
+    restarts = {row.name: row.cells[Observer.RESTART].words for row in TABLE}
+    due = {name for name, words in restarts.items() if words == ("due",)}
+    assert due == {"watchdog wedged", "node paused"}
+    assert {name for name, words in restarts.items() if words == ("of a module",)} == {"instance's command hung"}
+
+
+def test_a_fault_of_an_instance_lasts_until_a_restart_would_be_due() -> None:
+    """FT-4.2, FT-4.3: beyond the 80 s of AR-5.1 where nobody may be restarted; AR-3.4 leaves one process in a row."""
+    due = HYSTERESIS_SECONDS[Word.FAILS] + RESTART_AFTER_SECONDS
+    of_instances = [row for row in TABLE if row.needs == "lxd"]
+    assert len(of_instances) == 4
+    for row in of_instances:
+        assert max(row.least, row.cells[Observer.RESTART].notice) > due + figures.PASS_SECONDS
+    assert [row.name for row in TABLE if row.leaves] == ["instance's command leaving children"]
+
+
+def test_how_far_the_clock_is_stepped() -> None:
+    """FT-4.5, FT-3.1: an hour back; forward by what the bound of its recovery has; each time back to right."""
+    steps: list[int] = []
+    site = cast("Any", SimpleNamespace(step=steps.append))
+    for name in ("wall clock stepped back", "wall clock stepped forward"):
+        with HANDS[name](site):
+            assert steps[-1] != 0
+    assert steps == [-3600, 0, figures.FORWARD_SECONDS, 0]
+    cells = {row.name: row.cells for row in TABLE}["wall clock stepped forward"]
+    assert 0 < cells[Observer.ADAPTER_READY].recover - figures.FORWARD_SECONDS < 5
+
+
+def ask(port: int) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), 0.5) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+        return client.recv(1)
+
+
+def test_descriptors_are_exhausted_by_clients(tmp_path: Path) -> None:
+    """FT-4.5, HS-4.9: nobody is taken, each probe is answered, and the limit is as it was; by the hand of the row."""
+    arguments = ("control-tower", "--port=0", f"--store={tmp_path / 'e.sqlite3'}", "--probe-listen=127.0.0.1:0")
+    with probed(*arguments, IDKMESH_CONTROL_TOWER_TOKEN=TOKEN) as tower:
+        tower.wait_for("/readyz", 200)
+        assert tower.get("/livez", probe=False) == (200, b"ok")  # its loop runs, and has what it opens
+        pid = tower.process.pid
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        site = cast("Any", SimpleNamespace(running={"tower": tower.process}, ports={"page": tower.port}))
+        with HANDS["descriptors exhausted"](site):
+            tower.wait_for_line("cannot accept")
+            assert [tower.get("/livez") for _ in range(20)] == [(200, b"ok")] * 20
+            with pytest.raises(TimeoutError):
+                ask(tower.port)
+        assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == before
+        until(lambda: tower.get("/livez", probe=False) == (200, b"ok"))
+        assert tower.end() == 0
+
+
+def test_a_replica_has_been_restarted_until_it_is_healthy() -> None:
+    """FT-1.1: `of a module` from the restart on, through what is unknown and unhealthy, and not for an earlier one."""
+    said = [("healthy", 1), ("unhealthy", 1), ("unknown", 2), ("unhealthy", 2), ("healthy", 2), ("unknown", 2)]
+
+    class Site:
+        def ask(self, port: str, path: str, **_: Any) -> tuple[int, bytes]:
+            if path == "/livez":
+                return 200, b"ok"
+            assert (port, path) == ("page", "/api/v1/modules")
+            health, restarts = said.pop(0)
+            instance = {"name": "web-1", "health": health, "restarts": restarts}
+            return 200, json.dumps({"items": [{"instances": [instance]}]}).encode()
+
+    eyes = Eyes(cast("Any", Site()), "")
+    words = []
+    while said:
+        eyes._modules()
+        eyes._restart()
+        words.append(eyes.newest()[Observer.RESTART].word)
+    assert words == ["none", "none", "of a module", "of a module", "none", "none"]
 
 
 def test_the_bounds_follow_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +184,7 @@ def test_what_a_machine_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.lacking(by_name["registry empty"]) == "etcd"
     assert run.lacking(by_name["wall clock stepped back"]) == "cc"
     assert run.lacking(by_name["store full"]) == "namespace"
+    assert run.lacking(by_name["LXD restarting"]) == "lxd"
     assert run.lacking(by_name["node paused"]) == ""
 
 
@@ -149,13 +231,28 @@ def made(row: Row, **wrong: str) -> dict[str, Any]:
 
 
 def test_a_wrong_cell_is_on_the_page() -> None:
-    """FT-4.3, FT-5.2: in the count, in the table, and by a line; what was left behind is one too."""
+    """FT-4.3, FT-5.2: in the count, in the table, and by a line; so is what was left behind, or should have been."""
+    leaving = next(row for row in TABLE if row.leaves)
+    assert report.wrong_cells([made(leaving)]) == ["instance's command leaving children: 0 left behind, 1 expected"]
+    assert report.wrong_cells([made(leaving) | {"left_behind": 1}]) == []
     rows = [made(TABLE[0]), made(TABLE[1], ready="too late") | {"left_behind": 2}]
     page = report.page(rows, TABLE, "a machine", {"x": "y"})
     assert "2 faults, 18 cells, 2 wrong" in page
-    assert "- dependency slow, ready: too late\n- dependency slow: 2 left behind\n" in page
+    assert "- dependency slow, ready: too late\n- dependency slow: 2 left behind, 0 expected\n" in page
     assert "**wrong**" in page
     assert "- x: y." in page
+
+
+def test_what_most_want_to_know_is_at_the_top() -> None:
+    """FT-5.2: in which faults a restart is due, and in which traffic is taken away, each with a link to its section."""
+    page = report.page([made(row) for row in TABLE], TABLE, "a machine", {})
+    top = page.partition("## The table")[0]
+    assert "A restart of the node is due in: [watchdog wedged](#watchdog-wedged), [node paused](#node-paused)." in top
+    assert "restarted in: [instance's command hung](#instances-command-hung).\n" in top
+    assert "(#store-full)" in top
+    assert "| [node replaced](#node-replaced) | (ok) | (ready) |" in page
+    for row in TABLE:
+        assert f"### {row.name}\n\n{row.does[0].upper()}{row.does[1:]}.\n\nExpected: {row.why}.\n" in page
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "VERDICTS.md"
@@ -167,7 +264,7 @@ def test_the_page_that_was_written() -> None:
     A row that needs an LXD may be missing where it is said: one runs on a machine at a time.
     """
     text = PAGE.read_text(encoding="utf-8")
-    rows = [row for row in TABLE if "lxd" not in row.needs or f"- {row.name}: this machine had no" not in text]
+    rows = [row for row in TABLE if row.needs != "lxd" or f"- {row.name}: this machine had no" not in text]
     assert f"**{len(rows)} faults, {len(rows) * len(Observer)} cells, 0 wrong.**" in text
     sections = dict(re.findall(r"^### ([^\n]*)\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
     assert list(sections) == [row.name for row in rows]

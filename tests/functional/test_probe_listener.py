@@ -124,6 +124,7 @@ def test_clients_that_hold_all_descriptors_are_no_reason_to_restart(site: Path) 
     """HS-4.9, HL-5.6: with none free the service takes nobody, and each probe is answered; then all is as before."""
     with probed(*serve("--matrix=m.yaml", LISTEN), cwd=site) as service:
         assert service.wait_for("/readyz", 200)
+        assert service.get("/", probe=False)[0] == 200  # its loop runs, and has what it opens
         pid = service.process.pid
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         most = max(int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()) + 8
@@ -140,7 +141,6 @@ def test_clients_that_hold_all_descriptors_are_no_reason_to_restart(site: Path) 
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         until(lambda: service.get("/", probe=False)[0] == 200)
         assert service.end() == 0
-    assert sum("cannot accept" in line for line in service.errors) == 1
 
 
 def test_a_wedged_front_is_told_by_the_other_port(site: Path) -> None:

@@ -39,6 +39,8 @@ class Eyes:
         self.faults: list[str] = []
         self._failures = 0
         self._restarted = False
+        self._restarts: dict[str, int] = {}
+        """How often each replica has been restarted up to when it was healthy last."""
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
@@ -146,9 +148,14 @@ class Eyes:
         self._say(Observer.RESTART, "of a module" if self._restarted else due)
 
     def _modules(self) -> None:
+        """Say that a replica has been restarted from then on until it is healthy again."""
         with contextlib.suppress(OSError, LookupError, ValueError):
             items = json.loads(self._site.ask("page", "/api/v1/modules", token=TOKEN)[1]).get("items", [])
-            self._restarted = any(each["restarts"] for item in items for each in item["instances"])
+            replicas = {each["name"]: each for item in items for each in item["instances"]}
+            for name, each in replicas.items():
+                if each["health"] == "healthy":
+                    self._restarts[name] = each["restarts"]
+            self._restarted = any(each["restarts"] > self._restarts.get(name, 0) for name, each in replicas.items())
 
     def _invoke(self) -> None:
         with contextlib.suppress(OSError):

@@ -22,6 +22,10 @@ from idkmesh.topology.backoff import MOST_SECONDS
 from idkmesh.topology.providers.boundary import PAUSE_SECONDS, TRUST_SECONDS
 from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS
 from idkmesh.topology.providers.etcd_stream import SILENT_SECONDS
+from idkmesh.workloads.drivers.lxd import RESTART_SECONDS
+from idkmesh.workloads.drivers.lxd_exec import HELD_SECONDS, KILL_SECONDS
+from idkmesh.workloads.model import Word
+from idkmesh.workloads.tracker import HYSTERESIS_SECONDS, RESTART_AFTER_SECONDS
 
 ASK_SECONDS: Final = 2.0
 """How long an observer waits for an answer. Who waits longer is told: no answer."""
@@ -31,6 +35,15 @@ START_SECONDS: Final = 5.0
 
 CALL_SECONDS: Final = 0.5
 """From one invocation to the next: each is an event, so a store that takes none is noticed by the next."""
+
+FORWARD_SECONDS: Final = 20
+"""How far the wall clock is stepped forward: so long it is behind afterwards what was recorded meanwhile."""
+
+PASS_SECONDS: Final = 3
+"""``interval_s`` of the supervisor of modules."""
+
+COMMAND_SECONDS: Final = 5
+"""``timeoutSecs`` of the readiness command in an instance."""
 
 PLACES: Final = 8
 CONNECTIONS: Final = 64
@@ -134,3 +147,15 @@ CHANGE: Final = SLACK_SECONDS
 STORE_REFUSES: Final = CALL_SECONDS + SLACK_SECONDS
 STORE_TAKES: Final = RETRY_SECONDS + SLACK_SECONDS
 SLACK: Final = SLACK_SECONDS
+FORWARD: Final = FORWARD_SECONDS + LOOK_SECONDS + LOOKED + SLACK_SECONDS
+"""Until a wall clock that was ahead is no longer behind what was recorded then (RA-5.7)."""
+_PASS: Final = max(PASS_SECONDS, COMMAND_SECONDS + KILL_SECONDS + HELD_SECONDS) + SLACK_SECONDS
+"""From a pass of the supervisor's to the next, where a command hangs (AR-3.4)."""
+_ASKED: Final = ORCHESTRATOR.liveness.period_ms / 1000
+FAILS_FOR: Final = HYSTERESIS_SECONDS[Word.FAILS] + RESTART_AFTER_SECONDS + 2 * _PASS
+"""How long a fault of an instance's lasts at the least: one that its checks took for a failure would be restarted by
+then (AR-5.1): from the first pass in it to the first one after 80 s."""
+REPLICA_RESTARTED: Final = FAILS_FOR + _PASS + RESTART_SECONDS + _ASKED + SLACK_SECONDS
+"""Until a replica whose command hangs has been restarted: and that pass, and the restart (AR-8.4)."""
+REPLICA_WELL: Final = HYSTERESIS_SECONDS[Word.PASSES] + 2 * _PASS + _ASKED + SLACK_SECONDS
+"""Until it is healthy again (AR-4.1): the pass under way has failed, and the last one may come a pass late."""

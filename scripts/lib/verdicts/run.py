@@ -22,7 +22,7 @@ from scripts.lib.verdicts.cells import WELL, judged
 from scripts.lib.verdicts.eyes import Eyes
 from scripts.lib.verdicts.hands import HANDS, MORE
 from scripts.lib.verdicts.site import DISK, LEFT, LXD, ROOT, Site
-from scripts.lib.verdicts.table import TABLE
+from scripts.lib.verdicts.table import LEAST_SECONDS, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +34,6 @@ RESULTS: Final = ROOT / "build" / "fault_table.json"
 PAGE: Final = ROOT / "docs" / "VERDICTS.md"
 WELL_SECONDS: Final = 90.0
 """By when a site is well, or a row is given up."""
-LEAST_SECONDS: Final = 6.0
-"""How long a fault lasts at the least, and how long is looked after it."""
 SAYS_SECONDS: Final = 3.0
 """How long each has to have said the same to be taken at its word."""
 OLD_SECONDS: Final = 3.0
@@ -51,7 +49,7 @@ def lacking(row: Row) -> str:
         "lxd": not why_not() and not another_lxd(),
         "ptrace": sys.platform == "linux",
     }
-    return next((need for need in row.needs if not have[need]), "")
+    return row.needs if row.needs and not have[row.needs] else ""
 
 
 def another_lxd() -> bool:
@@ -85,7 +83,7 @@ def played(row: Row, site: Site, eyes: Eyes) -> dict[str, Any]:
     eyes.samples.clear()
     begin = time.monotonic()
     with HANDS[row.name](site):
-        _wait(eyes, {observer: cell.words for observer, cell in row.cells.items()}, row.seconds)
+        _wait(eyes, {observer: cell.words for observer, cell in row.cells.items()}, row.seconds, row.least)
         end = time.monotonic()
     _wait(eyes, {observer: (word,) for observer, word in WELL.items()}, row.longest)
     samples = sorted(eyes.samples, key=lambda each: each.at)
@@ -93,7 +91,7 @@ def played(row: Row, site: Site, eyes: Eyes) -> dict[str, Any]:
         observer: judged(cell, WELL[observer], [each for each in samples if each.observer is observer], begin, end)
         for observer, cell in row.cells.items()
     }
-    return report.document(row, seen, left_behind())
+    return report.document(row, seen, left_behind() + site.left_inside())
 
 
 def left_behind() -> int:
@@ -131,10 +129,10 @@ def run(rows: Sequence[Row], results: Path) -> tuple[list[dict[str, Any]], dict[
     return [known[row.name] for row in TABLE if row.name in known], missing
 
 
-def _wait(eyes: Eyes, words: Mapping[Observer, tuple[str, ...]], most: float) -> None:
-    """Wait until each has said these words for a while, for ``most`` at the most and :data:`LEAST_SECONDS` anyway."""
+def _wait(eyes: Eyes, words: Mapping[Observer, tuple[str, ...]], most: float, least: float = LEAST_SECONDS) -> None:
+    """Wait until each has said these words for a while, for ``most`` at the most and ``least`` anyway."""
     began = time.monotonic()
-    time.sleep(LEAST_SECONDS)
+    time.sleep(least)
     while time.monotonic() - began < most and not eyes.all_say(words, SAYS_SECONDS):
         time.sleep(0.1)
 

@@ -49,6 +49,9 @@ DISK: Final = "disk"
 LXD: Final = "lxd"
 BOXED: Final = "web-1"
 """An instance of a real LXD, of the module ``boxed``."""
+STAYS: Final = "sleep 600"
+"""By which what its readiness command has left is found."""
+IN_INSTANCE: Final = (PROGRAMS / "check.sh").read_text(encoding="ascii")
 
 NAMES: Final = ("db", "cache", "web", "page", "probes", "router", "adapter")
 START_LIMIT: Final = 60.0
@@ -222,6 +225,19 @@ class Site:
         self.stack.callback(self.lxd.down)
         self.lxd.up()
         self.lxd.make(BOXED, {OWNER_KEY: "boxed"})
+        self.word_inside("ok")
+        self._inside(f"cat >/bin/check <<'END'\n{IN_INSTANCE}END\nchmod 755 /bin/check")
+
+    def _inside(self, script: str) -> None:
+        self.lxd.lxc("exec", BOXED, "--", "sh", "-c", script)
+
+    def word_inside(self, word: str) -> None:
+        """Have the readiness command in the instance be so."""
+        self._inside(f"echo {word} >/tmp/part && mv /tmp/part /tmp/word")
+
+    def left_inside(self) -> int:
+        """Return how many processes of that command are in the instance."""
+        return sum(line == STAYS for line in self.lxd.processes(BOXED)) if self.more == LXD else 0
 
     def _files(self) -> None:
         for name in ("db", "cache", "web", "check", "look"):
@@ -250,11 +266,11 @@ class Site:
             platforms["platforms"] = {"lxd": {"socket": str(self.lxd.socket)}}
             boxed.append({
                 "name": "boxed", "kind": "stateless", "driver": "lxd", "instances": [BOXED],
-                "readiness": {"command": ["/bin/true"]},
+                "readiness": {"command": ["/bin/check"], "timeoutSecs": figures.COMMAND_SECONDS},
             })  # fmt: skip
         web = [*BARE, str(PROGRAMS / "dependency.py"), str(self.ports["web"]), str(self.folder / "web")]
         self._yaml(
-            "modules", "idkmesh-modules", supervisor={"interval_s": 3, "lease": {"sqlite": {}}},
+            "modules", "idkmesh-modules", supervisor={"interval_s": figures.PASS_SECONDS, "lease": {"sqlite": {}}},
             modules=[{
                 "name": "web", "kind": "stateless", "driver": "process", "replicas": 1, "port": self.ports["web"],
                 "process": {"argv": web, "cwd": str(self.folder)},

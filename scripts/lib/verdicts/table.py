@@ -15,30 +15,55 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 WHILE_SECONDS: Final = 4.0
+LEAST_SECONDS: Final = 6.0
+"""How long a fault lasts at the least, and how long is looked after it."""
 
 O = Observer  # noqa: E741  a column's head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One fault. ``does`` says how it is brought about, ``needs`` what a machine has to have for it."""
+    """One fault. ``does`` says how it is brought about, ``why`` what is expected of it and by which clauses.
+
+    ``needs`` is what a machine has to have for it. A fault lasts for ``least`` seconds at the least, ``seconds`` at the
+    most: until the last of its cells must show, and a while; ``longest`` is the same of its recovery. ``leaves`` is how
+    many processes a command has left then, by its contract.
+    """
 
     name: str
     does: str
+    why: str
     cells: Mapping[Observer, Cell]
-    needs: tuple[str, ...] = ()
+    needs: str = ""
+    least: float
     seconds: float
-    """How long it lasts at the most: until the last of its cells must show, and a while."""
     longest: float
-    """The same of its recovery."""
+    leaves: int = 0
 
 
-def row(name: str, does: str, cells: Mapping[Observer, Cell], *needs: str) -> Row:
+def row(  # noqa: PLR0913  the columns of the table
+    name: str,
+    does: str,
+    why: str,
+    cells: Mapping[Observer, Cell],
+    *,
+    needs: str = "",
+    least: float = LEAST_SECONDS,
+    leaves: int = 0,
+) -> Row:
     """Return a row with all its cells: who is not named says what it says of a node that is well, all the while."""
     full = {observer: cells.get(observer, Cell((WELL[observer],))) for observer in Observer}
     notice, recover = (max(getattr(cell, end) for cell in full.values()) for end in ("notice", "recover"))
     return Row(
-        name=name, does=does, cells=full, needs=needs, seconds=notice + WHILE_SECONDS, longest=recover + WHILE_SECONDS
+        name=name,
+        does=does,
+        why=why,
+        cells=full,
+        needs=needs,
+        least=least,
+        seconds=max(notice, least) + WHILE_SECONDS,
+        longest=recover + WHILE_SECONDS,
+        leaves=leaves,
     )
 
 
@@ -112,10 +137,15 @@ def _wedged() -> dict[Observer, Cell]:
 
 
 def _exhausted() -> dict[Observer, Cell]:
-    """Return the cells of a node that takes no connection: who has one is answered, and told that nothing is known."""
-    page = Cell(("Not ready", "No answer"), of.page_silent() + of.SLACK, _RESUMED + of.page_back())
-    adapter = _says("not_ready", of.STALE, of.SILENT + of.LOOKED + of.PRESSURE)
-    return {**_paused(), O.ADAPTER_READY: adapter, O.PAGE: page}
+    """Return the cells of a node that takes no connection but those of its probe listener (HS-4.9)."""
+    paused = _paused()
+    silent = {each: paused[each] for each in (O.ADAPTER_LIVE, O.ADAPTER_STARTED, O.TOPOLOGY)}
+    return {
+        **silent,
+        O.READY: _says("not_ready", of.noticed("db"), _RESUMED),
+        O.ADAPTER_READY: _says("not_ready", of.STALE, _RESUMED + of.LOOKED + of.PRESSURE),
+        O.PAGE: Cell(("Not ready", "No answer"), of.page_silent() + of.SLACK, _RESUMED + of.page_back()),
+    }
 
 
 def _registry(word: str, notice: float, back: float) -> dict[Observer, Cell]:
@@ -136,6 +166,10 @@ def _clock_back() -> dict[Observer, Cell]:
     return {O.ADAPTER_READY: _says("not_ready", looked, looked)}
 
 
+def _clock_forward() -> dict[Observer, Cell]:
+    return {O.ADAPTER_READY: Cell(("ready",), 0.0, of.FORWARD)}
+
+
 def _flooded() -> dict[Observer, Cell]:
     busy = of.LOOKED + of.SLACK
     words = ("Ready", "Overloaded")
@@ -146,34 +180,78 @@ def _flooded() -> dict[Observer, Cell]:
 
 
 TABLE: Final = (
-    row("dependency down", "the critical dependency's process is killed, and started again", _not_ready("db")),
-    row("dependency slow", "each of its answers takes twice the probe's timeout", _not_ready("db")),
+    row(
+        "dependency down",
+        "the critical dependency's process is killed, and started again",
+        "no traffic, and no restart: liveness asks no dependency (HL-1.1)",
+        _not_ready("db"),
+    ),
+    row(
+        "dependency slow",
+        "each of its answers takes twice the probe's timeout",
+        "an answer that comes later is a timeout (HL-4.1)",
+        _not_ready("db"),
+    ),
     row(
         "dependency flapping",
         "of its answers every second one is 503: never two successes in a row",
+        "a success alone does not bring traffic back (HL-4.7)",
         _not_ready("db", of.interval("db")),
     ),
-    row("dependency answering rubbish", "its answers are random bytes", _not_ready("db")),
-    row("noncritical dependency down", "the noncritical dependency's process is killed, and started again", {}),
+    row(
+        "dependency answering rubbish",
+        "its answers are random bytes",
+        "what is no answer is a failure (HL-4.2)",
+        _not_ready("db"),
+    ),
+    row(
+        "noncritical dependency down",
+        "the noncritical dependency's process is killed, and started again",
+        "it is a warning of readiness, and no more (HL-5.2)",
+        {},
+    ),
     row(
         "sampler dead",
         "SIGKILL to the readiness adapter; it is started again",
+        "nobody is there who could say yes, and the node itself does not need it",
         {
             observer: _says(NO_ANSWER, of.SLACK, of.STARTED + of.LOOKED)
             for observer in (O.ADAPTER_LIVE, O.ADAPTER_READY, O.ADAPTER_STARTED)
         },
     ),
-    row("watchdog wedged", "the thread of the tower's front is stopped (ptrace), and goes on", _wedged(), "ptrace"),
+    row(
+        "watchdog wedged",
+        "the thread of the tower's front is stopped (ptrace), and goes on",
+        "no progress is what liveness is about: the probe listener says `stalled`, and the restart is due (HL-2.2)",
+        _wedged(),
+        needs="ptrace",
+    ),
     row(
         "wall clock stepped back",
         "the tower's CLOCK_REALTIME by an hour (a library before libc's), and back",
+        "all ages are monotonic; but what is recorded now lies before what was, so the adapter sends no new work "
+        "(RA-5.7)",
         _clock_back(),
-        "cc",
+        needs="cc",
     ),
-    row("node paused", "SIGSTOP to the tower, then SIGCONT", _paused()),
+    row(
+        "wall clock stepped forward",
+        f"the tower's CLOCK_REALTIME by {of.FORWARD_SECONDS} s (a library before libc's), and back",
+        "nothing is too old or over for it; once it is right again it is behind what was recorded meanwhile, until it "
+        "has caught up (RA-5.7): that is its recovery",
+        _clock_forward(),
+        needs="cc",
+    ),
+    row(
+        "node paused",
+        "SIGSTOP to the tower, then SIGCONT",
+        "nobody answers, and the restart is due; what it knew of its dependencies is too old when it goes on (HL-4.5)",
+        _paused(),
+    ),
     row(
         "node replaced",
         "SIGKILL to the tower, and another one on the same store; the same once more",
+        "the node's id is in its store: to the adapter it is the same one, in another life (RA-5.2, RA-3.5)",
         {
             **_NEW_NODE,
             **_gap((O.ADAPTER_LIVE, O.ADAPTER_READY, O.ADAPTER_STARTED), _ADAPTER_AGAIN + of.SILENT),
@@ -182,61 +260,133 @@ TABLE: Final = (
     row(
         "identity swapped",
         "the tower starts without the file of its node's id, and so has another one; then with it",
+        "the node is well, and not the one that the adapter was started for (RA-3.1)",
         {**_NEW_NODE, **_adapter_blind(of.STALE, _ADAPTER_AGAIN + of.SILENT)},
     ),
     row(
         "registry empty",
         "the release's instance is taken out of etcd, and registered again",
+        "empty is a state of its own, told at once (RT-7.4)",
         _registry("empty", of.CHANGE, of.CHANGE),
-        "etcd",
+        needs="etcd",
     ),
     row(
         "registry stale",
         "SIGSTOP to etcd: it takes connections and says nothing; then SIGCONT",
+        "what was known last is not served on: unavailable, and the node itself is well (RT-7.3)",
         _registry("unavailable", of.REGISTRY_LOST, of.REGISTRY_BACK),
-        "etcd",
+        needs="etcd",
     ),
     row(
         "registry cut off",
         "a proxy before etcd resets and refuses every connection, and does so no more",
+        "a connection that ends is told as a silent one is (RT-7.3)",
         _registry("unavailable", of.REGISTRY_LOST, of.REGISTRY_BACK),
-        "etcd",
+        needs="etcd",
     ),
     row(
         "registry compacted",
         "the same, and meanwhile 100 revisions of etcd's are written and forgotten",
+        "where the watch cannot go on it begins anew from a list, and misses nothing (RT-3.5)",
         _registry("unavailable", of.REGISTRY_LOST, of.REGISTRY_BACK),
-        "etcd",
+        needs="etcd",
     ),
-    row("LXD restarting", "SIGKILL to a real LXD daemon with an instance of a module; it is started again", {}, "lxd"),
-    row("command hung", "the probe's command sleeps for a minute", _not_ready("check")),
-    row("command flooding", "the probe's command writes 64 MiB before it ends well", {}),
-    row("command leaving children", "the probe's command leaves a child in its group, and ends well", {}),
+    row(
+        "LXD restarting",
+        "SIGKILL to a real LXD daemon with an instance of a module; it is started again once a restart would be due",
+        "a daemon that does not answer says nothing of its instances: none is restarted (AR-3.3)",
+        {},
+        needs="lxd",
+        least=of.FAILS_FOR,
+    ),
+    row(
+        "command hung",
+        "the probe's command sleeps for a minute",
+        "it is killed with its group at its deadline, which is a failure (HL-4.8)",
+        _not_ready("check"),
+    ),
+    row(
+        "command flooding",
+        "the probe's command writes 64 MiB before it ends well",
+        "its output is dropped, and its exit status counts (HL-4.8)",
+        {},
+    ),
+    row(
+        "command leaving children",
+        "the probe's command leaves a child in its group, and ends well",
+        "the group is killed when it has ended: nothing is left (HL-4.8)",
+        {},
+    ),
+    row(
+        "instance's command hung",
+        "a module's readiness command, in an instance of a real LXD, sleeps for ten minutes",
+        "it is killed in the instance at its limit, and fails: the replica is restarted, and the node is not (AR-3.4, "
+        "AR-5.1)",
+        {O.RESTART: _says("of a module", of.REPLICA_RESTARTED, of.REPLICA_WELL)},
+        needs="lxd",
+    ),
+    row(
+        "instance's command flooding",
+        "the same command writes 32 MiB and ends well, until a restart would be due",
+        "its output is dropped, and its exit status counts (AR-8.3)",
+        {},
+        needs="lxd",
+        least=of.FAILS_FOR,
+    ),
+    row(
+        "instance's command leaving children",
+        "the same command leaves a child that holds its output, and ends well, until a restart would be due",
+        "it says nothing, so nobody is restarted; nor is it started again while the child is there: one is left, and "
+        "no more (AR-3.4)",
+        {},
+        needs="lxd",
+        least=of.FAILS_FOR,
+        leaves=1,
+    ),
     row(
         "sampler's command hung",
         "the adapter's command sleeps for a minute",
+        "a look that fails clears what was seen (RA-3.4): no by the adapter alone",
         _adapter_blind(of.LOOKED + of.SLACK, of.LOOKED * 2 + of.SLACK),
     ),
     row(
         "sampler's command flooding",
         "the adapter's command writes without an end",
+        "it is killed at 256 KiB: what is too long is no observation (RA-7.2)",
         _adapter_blind(of.LOOKED + of.SLACK, of.LOOKED * 2 + of.SLACK),
     ),
     row(
         "sampler's command leaving children",
         "the adapter's command leaves a child in its group that holds its output, and prints the observation",
+        "the observation counts, and its group is killed when it has ended (RA-7.4)",
         {},
     ),
-    row("store full", "the tmpfs under the store is filled, and freed", _store_full(), "namespace"),
+    row(
+        "store full",
+        "the tmpfs under the store is filled, and freed",
+        "a node that cannot record takes no new work (CT-4.6)",
+        _store_full(),
+        needs="namespace",
+    ),
     row(
         "store damaged",
         "the tower starts on a store of which half is overwritten; then on the store as it was",
+        "the damaged one is put aside and the node goes on; no node is silently new, so the adapter says no until it "
+        "is back (RA-5.7)",
         {**_NEW_NODE, **_adapter_blind(of.STALE, _ADAPTER_AGAIN + of.SILENT)},
     ),
     row(
         "descriptors exhausted",
-        "the tower's limit of open files is lowered below what it has: it can open none; then it is as it was",
+        "the tower's limit of open files is lowered to what it has, and clients hold what is free below; then both end",
+        "it takes nobody and can probe nothing, so it is not ready; the probe listener has a reserve, and a node whose "
+        "descriptors others hold is not restarted for it (HS-4.9); its adapter asks on the service's own port, where "
+        "nobody is taken, and says not live",
         _exhausted(),
     ),
-    row("flood", "four times as many requests at once as the tower has places", _flooded()),
+    row(
+        "flood",
+        "four times as many requests at once as the tower has places",
+        "what is too much is refused, and probes are outside the cap (CT-4.1); the adapter sends no new work (RA-5.5)",
+        _flooded(),
+    ),
 )
