@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from idkmesh.router.ledger import Outcome
     from idkmesh.router.service import RouterService
     from idkmesh.service_runtime import ServiceUsage
+    from idkmesh.topology.provider import Counted
 
 
 def exposition(service: RouterService, usage: ServiceUsage | None) -> bytes:
     """Return the text of format 0.0.4, in UTF-8. ``usage`` is of the server, None where there is none yet."""
     registry = CollectorRegistry(auto_describe=False)
     ledger = service.ledger
-    registry.register(RouterCollector(ledger.timings(), ledger.missing, usage, usable=service.usable().usable))
+    usable, counted = service.usable().usable, service.counted()
+    registry.register(RouterCollector(ledger.timings(), ledger.missing, usage, usable=usable, counted=counted))
     if isinstance(service.selector, WatchSelector):
         registry.register(TopologyCollector(service.selector.statuses(), service.selector.tallies()))
     return generate_latest(registry)
@@ -42,12 +44,19 @@ class RouterCollector(Collector):
     """
 
     def __init__(
-        self, timings: Mapping[Outcome, Timing], missing: int, usage: ServiceUsage | None, *, usable: bool
+        self,
+        timings: Mapping[Outcome, Timing],
+        missing: int,
+        usage: ServiceUsage | None,
+        *,
+        usable: bool,
+        counted: Counted | None,
     ) -> None:
         self._timings = timings
         self._missing = missing
         self._usage = usage
         self._usable = usable
+        self._counted = counted
 
     def collect(self) -> Iterator[Metric]:
         """Return the families."""
@@ -71,9 +80,30 @@ class RouterCollector(Collector):
             "Whether the provider's boundary is usable (RT-5.6).",
             value=self._usable,
         )
+        if self._counted is not None:
+            yield from _connection(self._counted)
         if self._usage is not None:
             yield from figures("idkmesh_router_usage_", USAGE, usage_document(self._usage))
 
     def describe(self) -> list[Metric]:
         """Return nothing: the registry is new each time, there are no duplicates to look for."""
         return []
+
+
+def _connection(counted: Counted) -> Iterator[Metric]:
+    """Return the families of a provider that keeps a connection."""
+    yield CounterMetricFamily(
+        "idkmesh_router_provider_reconnects",
+        "Connections to the provider that ended and were made anew, unnoticed ones too (RT-5.6).",
+        value=counted.reconnects,
+    )
+    yield GaugeMetricFamily(
+        "idkmesh_router_provider_unreadable_records",
+        "Records of instances that are no endpoint (RT-7.5, RT-8.6).",
+        value=counted.unreadable,
+    )
+    yield GaugeMetricFamily(
+        "idkmesh_router_provider_ignored_keys",
+        "Keys below etcd's prefix that are those of others (RT-7.1).",
+        value=counted.ignored,
+    )

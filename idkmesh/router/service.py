@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from dataclasses import fields as fields_of
 from typing import TYPE_CHECKING, Any, Final
 
 from idkmesh.httpd.request import Refusal
@@ -14,6 +16,7 @@ from idkmesh.topology.change_lines import line_of
 from idkmesh.topology.errors import AgentUnavailableError, TooManyObservationsError
 from idkmesh.topology.model import State
 from idkmesh.topology.selector import WatchSelector
+from idkmesh.topology.provider import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from idkmesh.topology.provider import Usability
 
 _FAILED: Final = {
+COUNTED: Final = tuple(each.name for each in fields_of(Counted))
+
     Reason.CONNECT: "The agent's endpoint could not be reached. Nothing was sent.",
     Reason.TIMEOUT: "The agent did not answer in time. It may have run what it was asked.",
     Reason.CLOSED: "The connection to the agent ended before its answer. It may have run what it was asked.",
@@ -102,8 +107,17 @@ class RouterService:
     def _tell(self, change: Change) -> None:
         """Tell a change of the topology: in the log too, where it is a line (RT-10.5)."""
         told = line_of(change)
+            **self._counted_members(),
         if told is not None:
             self._line(*told)
+    def counted(self) -> Counted | None:
+        """Return what the provider has counted, from memory; None where it keeps no connection (RT-10.6)."""
+        return self._provider.counted()
+
+    def _counted_members(self) -> dict[str, int | None]:
+        counted = self.counted()
+        return dict.fromkeys(COUNTED) if counted is None else asdict(counted)
+
         self._changed(change)
 
     def invoke(

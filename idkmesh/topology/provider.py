@@ -39,6 +39,19 @@ CLOSED: Final = Usability(usable=False, cause=Cause.CLOSED)
 """What every provider says of itself after its :meth:`Provider.close`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a provider has counted that follows its source over a connection (RT-10.6).
+
+    ``reconnects`` are since its making. The others are of what is known now: records of instances that are
+    ``unreadable``, and keys beside those of releases and instances, which are ``ignored``.
+    """
+
+    reconnects: int = 0
+    unreadable: int = 0
+    ignored: int = 0
+
+
 class Watch(Protocol):
     """A watch that goes on until it is closed, or its sink has got a failure."""
 
@@ -72,6 +85,9 @@ class Provider(Protocol):
 
     def usable(self) -> Usability:
         """Say whether the boundary is usable, from memory (RT-5.6); it is asked for by itself every 5 s at least."""
+
+    def counted(self) -> Counted | None:
+        """Return what was counted, from memory; None where no connection is kept."""
 
     def close(self) -> None:
         """End everything, within 5 s: no thread is left, no sink is called any more. A second call changes nothing.

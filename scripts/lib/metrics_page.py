@@ -11,6 +11,7 @@ from idkmesh.health.snapshot import HealthSnapshot
 from idkmesh.router.metrics import RouterCollector
 from idkmesh.service_runtime import ServiceLimits, ServiceUsage, limits_document, usage_document
 from idkmesh.topology.metrics import TopologyCollector
+from idkmesh.topology.provider import Counted
 from idkmesh.topology.tallies import Tallies
 from idkmesh.workloads.metrics import WorkloadCollector
 from idkmesh.workloads.snapshot import Snapshot
@@ -54,7 +55,11 @@ _MEMBERS = {f"idkmesh_{kind}_": _STATUS[member]["properties"] for kind, member i
 PARTS = (
     Part("Health, limits and usage", "`control-tower`", HealthCollector(_HEALTH)),
     Part("Workloads", "`control-tower` with `--modules`", WorkloadCollector(Snapshot.of_nothing(), 0.0)),
-    Part("Invocations", "`router`, and `control-tower` with `--router`", RouterCollector({}, 0, _USAGE, usable=False)),
+    Part(
+        "Invocations",
+        "`router`, and `control-tower` with `--router`",
+        RouterCollector({}, 0, _USAGE, usable=False, counted=Counted()),
+    ),
     Part(
         "Topology",
         "`router`, and `control-tower` with `--router`, where they observe continuously (RT-11.4)",

@@ -324,8 +324,9 @@ def descriptors() -> int:
 
 
 def test_what_observes_nothing_refuses_to(asked: World) -> None:
-    """RT-5.9, RT-5.8: a provider without observation says so beforehand, and opens no watch."""
+    """RT-5.9, RT-5.8, RT-10.6: a provider without observation says so beforehand, and opens and counts nothing."""
     assert not asked.provider.continuous
+    assert asked.provider.counted() is None
     with pytest.raises(ProviderFailureError) as error:
         asked.provider.observe(ONE, Heard())
     assert error.value.cause is Cause.FAULT

@@ -227,6 +227,9 @@ def test_the_router_in_the_status() -> None:
         "observes": True,
         "usable": False,
         "cause": "unreachable",
+        "reconnects": 3,
+        "unreadable": 0,
+        "ignored": None,
     }
     lifetime = Lifetime(started_at=NOW, now=NOW, uptime=1.0)
     document = status_document(IDENTITY, ServiceLimits(), USAGE, lifetime, dataclasses.replace(RECORDS, router=said))

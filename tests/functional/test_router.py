@@ -592,7 +592,12 @@ def test_a_tower_says_that_its_router_has_no_provider(tmp_path: Path) -> None:
         listen = f"http://127.0.0.1:{service.port}"
         assert routed(tower) == {
             "listen": listen, "provider": "etcd", "observes": True, "usable": False, "cause": "unreachable",
+            "reconnects": 0, "unreadable": 0, "ignored": 0,
         }  # fmt: skip
+        metrics = ask(tower, "GET", "/metrics", token=SESSION).body.decode()
+        assert "\nidkmesh_router_provider_reconnects_total 0.0\n" in metrics
+        assert "\nidkmesh_router_provider_unreadable_records 0.0\n" in metrics
+        assert "\nidkmesh_router_provider_ignored_keys 0.0\n" in metrics
         assert service.ask("GET", "/readyz", token=None).status == 503
         assert ask(tower, "GET", "/readyz", token=None).status == 200
         assert ask(tower, "GET", "/api/v1/topology", token=SESSION).json()["observations"] == []

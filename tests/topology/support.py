@@ -101,6 +101,9 @@ class HandProvider:
         self.calls += 1
         return Usability(usable=True)
 
+    def counted(self) -> None:
+        self.calls += 1
+
     def close(self) -> None:
         self.calls += 1
 

@@ -9,7 +9,7 @@ import pytest
 from idkmesh.changes import Change
 from idkmesh.topology.change_lines import line_of
 from idkmesh.topology.model import Cause
-from idkmesh.topology.provider import Usability
+from idkmesh.topology.provider import Counted, Usability
 from idkmesh.topology.providers.boundary import PAUSE_SECONDS, TRUST_SECONDS, Boundary, Words, pause
 from idkmesh.topology.providers.crossings import Crossings
 from tests.topology.support import START
@@ -94,6 +94,54 @@ def test_an_event_for_each_crossing() -> None:
     site.boundary.lost(Cause.SILENT, START + 2.0)
     assert site.told == [LOST, BACK, LOST]
     assert [line_of(change) for change in (LOST, BACK)] == [None, None]
+
+
+def test_connections_that_are_made_anew_are_counted() -> None:
+    """RT-10.6, RT-5.6: each that ended and was followed by another one, unnoticed or not; the first one is none."""
+    boundary = Site().boundary
+    boundary.lost(Cause.UNREACHABLE, START)
+    boundary.well()
+    assert boundary.counted == Counted(reconnects=0)
+    boundary.ended(START)
+    boundary.lost(Cause.SILENT, START + 1)
+    assert boundary.counted.reconnects == 0
+    boundary.well()
+    assert boundary.counted.reconnects == 1
+    boundary.well()
+    assert boundary.counted.reconnects == 1, "no connection has ended"
+    boundary.ended(START)
+    for second in (1, 2, 3):
+        boundary.lost(Cause.SILENT, START + second)
+    assert not boundary.usability.usable
+    boundary.well()
+    assert boundary.counted.reconnects == 2
+    boundary.lost(Cause.LOST, START + 9)
+    boundary.well()
+    assert boundary.counted.reconnects == 3, "one that had said nothing to be trusted"
+
+
+def test_what_is_not_used_is_counted() -> None:
+    """RT-10.6: as it is now; of a source that is lost nothing is known, but how often it was."""
+    boundary = Site().boundary
+    boundary.well()
+    boundary.unreadable(2)
+    boundary.ignored(7)
+    assert boundary.counted == Counted(unreadable=2, ignored=7)
+    boundary.ended(START)
+    assert boundary.lost(Cause.SILENT, START)
+    assert boundary.counted == Counted(unreadable=2, ignored=7)
+    assert not boundary.lost(Cause.SILENT, START + 2)
+    assert boundary.counted == Counted()
+
+
+def test_a_bound_that_is_passed_is_told_once() -> None:
+    """RT-7.5: a line for it beside that of the loss, and again once it was well in between."""
+    site = Site()
+    for _ in range(2):
+        site.boundary.beyond("too much")
+        site.boundary.beyond("too much")
+        site.boundary.well()
+    assert site.lines == [("provider here: too much", logging.ERROR), WELL] * 2
 
 
 def test_what_is_no_crossing() -> None:

@@ -20,8 +20,8 @@ import requests.adapters
 from idkmesh.etcd.gateway import Call, EtcdError, Members, b64
 from idkmesh.etcd.gateway import endpoint_of as member_of
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
-from idkmesh.topology.provider import ProviderFailureError
-from idkmesh.topology.providers import boundary, packages
+from idkmesh.topology.provider import Counted, ProviderFailureError
+from idkmesh.topology.providers import boundary, etcd_releases, packages
 from idkmesh.topology.providers import etcd as module
 from idkmesh.topology.providers.etcd import EtcdProvider
 from idkmesh.topology.providers.etcd_follower import cause_of
@@ -168,6 +168,58 @@ def test_keys_that_only_look_alike(hands: EtcdHands) -> None:
         assert there.provider.snapshot(ONE, WAIT) == snapshot_of([A, B])
 
 
+def test_keys_of_others_are_counted(hands: EtcdHands) -> None:
+    """RT-7.1, RT-10.6: those that are there at a listing, and those that come, are written again and go."""
+    hands.declare(ONE, A)
+    others = [f"{DEFAULT_PREFIX}/leader", f"{DEFAULT_PREFIX}/{ONE}/i/meta", f"{DEFAULT_PREFIX}/no release/1/r"]
+    hands.put(others[0], "x")
+    with site(hands.url) as there:
+        counted = there.provider.counted
+        assert hears(there.heard(ONE), snapshot_of([A]))
+        assert counted() == Counted(ignored=1)
+        for key in others:
+            hands.put(key, "y")
+        assert eventually(lambda: counted() == Counted(ignored=3))
+        hands.delete(others[0])
+        hands.delete(others[1])
+        hands.put(others[1], "z")
+        hands.put(hands.key(ONE, "bad"), "no endpoint")
+        assert eventually(lambda: counted() == Counted(unreadable=1, ignored=2))
+    other = EtcdProvider([hands.url], line=lambda *_: None, observe=False)
+    assert other.counted() is None
+    other.close()
+
+
+def test_keys_of_others_take_no_place_in_a_snapshot(hands: EtcdHands) -> None:
+    """RT-7.1, RT-5.9: an instance behind thousands of keys of others, and of records that are none, is found."""
+    hands.put(hands.key(ONE), "{}")
+    for some in range(0, 1_200, 100):
+        numbers = range(some, some + 100)
+        hands.put_all([(hands.key(ONE, f"a-{number:04}/meta"), "{}") for number in numbers])
+        hands.put_all([(hands.key(ONE, f"b-{number:04}"), "{}") for number in numbers])
+    hands.register(ONE, "z", A)
+    with site(hands.url) as there:
+        expected = snapshot_of([A], unreadable=1_200)
+        assert there.provider.snapshot(ONE, WAIT) == expected
+        assert hears(there.heard(ONE), expected)
+
+
+def test_more_releases_than_are_held(hands: EtcdHands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RT-7.5: they are malformed, and a line says what is counted; keys of others beside them are no reason."""
+    monkeypatch.setattr(etcd_releases, "MOST_KEYS", 2)
+    hands.declare(ONE, A)
+    hands.put_all([(f"{DEFAULT_PREFIX}/other/{number}", "") for number in range(9)])
+    with site(hands.url) as there:
+        heard = there.heard(ONE)
+        assert hears(heard, snapshot_of([A]))
+        hands.put(hands.key(TWO), "")
+        assert hears(heard, Failed(Cause.MALFORMED))
+        assert [line for line, _ in there.lines] == [
+            "provider etcd: there are more than 2 releases and instances below the prefix, keys of others not counted",
+            "provider etcd: malformed; its releases are unavailable; look at etcd",
+        ]
+
+
 def test_records_that_are_no_endpoint(hands: EtcdHands) -> None:
     """RT-7.5, RT-2.6: they are counted in the snapshot and told in one line without what stands there, never used."""
     hands.declare(ONE, A)
@@ -283,7 +335,7 @@ def test_a_fault_where_nothing_is_watched(hands: EtcdHands, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("patient")
 def test_a_stream_that_is_cut(hands: EtcdHands) -> None:
-    """RT-7.2, RT-7.3, RT-5.6: a new listing follows, and tells what was missed; no watch fails, nor readiness."""
+    """RT-7.2, RT-7.3, RT-5.6, RT-10.6: a new listing tells what was missed; nothing fails, and it is counted."""
     hands.declare(ONE, A)
     with relay(hands.url) as between, site(between.url) as there:
         heard = there.heard(ONE)
@@ -292,11 +344,13 @@ def test_a_stream_that_is_cut(hands: EtcdHands) -> None:
         between.cut()
         assert eventually(lambda: there.provider._follower.boundary.cause is not None)
         assert there.provider.usable().usable, "what is trusted is no failure, of the boundary neither"
+        assert there.provider.counted() == Counted()
         hands.declare(ONE, B)
         hands.compact()
         between.passes = True
         assert hears(heard, snapshot_of([B]))
         assert there.provider.usable().usable
+        assert there.provider.counted() == Counted(reconnects=1)
         assert heard.events == [snapshot_of([A]), snapshot_of([B])]
 
 

@@ -22,7 +22,7 @@ from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, Target, endpoint
 from idkmesh.topology.providers import boundary, etcd_follower, etcd_releases, etcd_stream, etcd_wire
 from idkmesh.topology.providers.crossings import nobody
 from idkmesh.topology.providers.etcd_follower import REQUEST_SECONDS, WORDS, Follower
-from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue, snapshot_of_keys
+from idkmesh.topology.providers.etcd_releases import EtcdReleases, KeyValue, TooManyKeysError, snapshot_of_keys
 from idkmesh.topology.providers.etcd_stream import BEAT_SECONDS, SILENT_SECONDS, WatchStream
 from idkmesh.topology.providers.etcd_wire import (
     MAX_HEAD_BYTES,
@@ -59,12 +59,17 @@ def chunk(content: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(content), content)
 
 
-PUT = line(events=[{"kv": {"key": b64("/k"), "value": b64("v"), "mod_revision": "7"}}, {"kv": {"key": b64("/e")}}])
+PUT = line(
+    events=[
+        {"kv": {"key": b64("/k"), "value": b64("v"), "mod_revision": "7", "version": "2"}},
+        {"kv": {"key": b64("/e"), "version": "1"}},
+    ]
+)
 DELETE = line(events=[{"type": "DELETE", "kv": {"key": b64("/k"), "mod_revision": "8"}}])
 WHOLE = HEAD + chunk(line(created=True)) + chunk(PUT + DELETE) + chunk(line(watch_id="-1"))
 MESSAGES = [
     WatchMessage(created=True),
-    WatchMessage(changes=(KeyValue(b"/k", b"v"), KeyValue(b"/e", b""))),
+    WatchMessage(changes=(KeyValue(b"/k", b"v", first=False), KeyValue(b"/e", b""))),
     WatchMessage(changes=(KeyValue(b"/k", None),)),
     WatchMessage(),
 ]
@@ -355,17 +360,20 @@ VALUES = (b"", b"{}", b'{"endpoint": "http://h:1", "more": [1]}', b'{"endpoint":
 def test_any_course_of_keys(course: list[tuple[str, bytes | None]]) -> None:
     """RT-7.1, RT-7.5: after any course a release is what its keys say now, as if they had just been listed."""
     followed, listed = EtcdReleases("/p"), EtcdReleases("/p")
-    changes = [KeyValue(key.encode(), value) for key, value in course]
-    for change in changes:
-        followed.hear([change])
-    now = {change.key: change for change in changes if change.value is not None}
-    now = {key: change for key, change in now.items() if dict(changes)[key] is not None}
-    listed.hear(change for key, change in ((key, KeyValue(key, dict(changes)[key])) for key in now))
+    now: dict[bytes, bytes] = {}
+    for key, value in ((key.encode(), value) for key, value in course):
+        if value is not None:
+            followed.hear([KeyValue(key, value, key not in now)])
+            now[key] = value
+        elif now.pop(key, None) is not None:  # etcd tells of no deletion of what is not there
+            followed.hear([KeyValue(key, None)])
+    listed.hear(KeyValue(key, value) for key, value in now.items())
     for target in (ONE, Target("b", "1", "r"), Target("c", "1", "r")):
         assert followed.snapshot(target) == listed.snapshot(target)
     assert followed.unreadable == listed.unreadable
     assert followed._releases.keys() == listed._releases.keys(), "what has no key is not held"
     assert followed._keys == listed._keys == len([key for key in now if key.decode() in OURS])
+    assert followed.others == listed.others == len([key for key in now if key.decode() not in OURS])
 
 
 @pytest.mark.parametrize(
@@ -402,11 +410,14 @@ def test_records_that_are_no_endpoint(value: bytes) -> None:
 
 @pytest.mark.parametrize("path", ["foo bar/1/r", "a/1/-r", "a/x y/r", "/1/r", "\xe4/1/r", "a" * 129 + "/1/r"])
 def test_keys_of_others(path: str) -> None:
-    """RT-7.1, RT-7.5: a key whose path is no release is not looked at: not counted, not warned of, not held."""
+    """RT-7.1, RT-7.5, RT-10.6: a key whose path is no release is counted as another's, not warned of, not held."""
     releases = EtcdReleases("/p")
     key = f"/p/{path}".encode("latin-1")
-    assert releases.hear([KeyValue(key, b""), KeyValue(key + b"/i", b"not ours"), KeyValue(key + b"/j", None)]) == set()
-    assert (releases.unreadable, releases._keys, releases._releases) == (0, 0, {})
+    changes = [KeyValue(key, b""), KeyValue(key + b"/i", b"not ours"), KeyValue(key, b"again", first=False)]
+    assert releases.hear(changes) == set()
+    assert (releases.unreadable, releases.others, releases._keys, releases._releases) == (0, 2, 0, {})
+    assert releases.hear([KeyValue(key + b"/i", None)]) == set()
+    assert releases.others == 1
     assert releases.hear([KeyValue(b"/p/a/1/r/j", b"not ours")]) == {ONE}
     assert releases.unreadable == 1
 
@@ -418,16 +429,18 @@ def test_keys_of_others_below_a_release(rest: str) -> None:
     other = KeyValue(f"/p/a/1/r/{rest}".encode(), b"not ours")
     assert releases.hear([KeyValue(b"/p/a/1/r", b""), other]) == {ONE}
     assert releases.hear([other]) == set()
-    assert (releases.unreadable, releases._keys) == (0, 1)
+    assert (releases.unreadable, releases._keys, releases.others) == (0, 1, 2)
     assert releases.snapshot(ONE) == snapshot_of([])
     ours = KeyValue(b"/p/a/1/r/i", b'{"endpoint": "http://h:1"}')
     assert snapshot_of_keys("/p/a/1/r", declared=True, below=[other, ours]) == snapshot_of([A])
 
 
 def test_too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """RT-7.5: a prefix with more keys than a router holds is a fault, not a memory that grows without an end."""
+    """RT-7.5: more releases and instances than a router holds are a fault; keys of others are none of them."""
     monkeypatch.setattr(etcd_releases, "MOST_KEYS", 3)
     releases = EtcdReleases("/p")
     releases.hear(KeyValue(f"/p/a/1/r/{number}".encode(), b"") for number in range(3))
-    with pytest.raises(ValueError, match="more than 3 keys"):
+    releases.hear(KeyValue(f"/p/a/1/r/{number}/x".encode(), b"") for number in range(9))
+    assert releases.others == 9
+    with pytest.raises(TooManyKeysError, match="more than 3 releases and instances below the prefix, keys of"):
         releases.hear([KeyValue(b"/p/a/1/r/x", b"")])

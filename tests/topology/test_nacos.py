@@ -22,7 +22,7 @@ import pytest
 import idkmesh
 from idkmesh.changes import Change
 from idkmesh.topology.model import Cause, Failed, Snapshot, Target, endpoint_of, snapshot_of
-from idkmesh.topology.provider import ProviderFailureError
+from idkmesh.topology.provider import Counted, ProviderFailureError
 from idkmesh.topology.providers import boundary, packages
 from idkmesh.topology.providers.nacos import NacosProvider, server_of
 from idkmesh.topology.providers.nacos_service import service_name, snapshot_of_service, target_of_service
@@ -393,17 +393,19 @@ def test_a_server_that_does_not_confirm(nacos: Nacos) -> None:
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("how", ["reset", "forget", "end_streams"])
 def test_a_connection_that_is_lost(nacos: Nacos, how: str) -> None:
-    """RT-8.5: sent away, forgotten or ended, it is made again, and everything is asked for anew; no watch fails."""
+    """RT-8.5, RT-10.6: sent away, forgotten or ended, it is made again, all is asked for anew, and it is counted."""
     nacos.put(NAME, AT_A)
     with site(nacos.address) as there:
         heard = there.heard(ONE)
         assert hears(heard, snapshot_of([A]))
+        assert there.provider.counted() == Counted()
         nacos.do(how)
         nacos.put(NAME, AT_B, pushes=False)
         assert hears(heard, snapshot_of([B]))
         nacos.put(NAME, AT_A)
         assert hears(heard, snapshot_of([A]))
         assert not any(isinstance(event, Failed) for event in heard.events)
+        assert there.provider.counted() == Counted(reconnects=1)
         assert there.lines == []
 
 

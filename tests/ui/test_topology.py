@@ -343,13 +343,15 @@ def test_a_provider_that_cannot_be_used_is_told_without_a_release(watched: Watch
 
 
 CAUSE_WORDS = """async () => {
-    const { causeWords, lostWords, routerLine } = await import("/static/pages/router_words.js");
+    const { causeWords, countedWords, lostWords, routerLine } = await import("/static/pages/router_words.js");
     const router = { listen: null, provider: "etcd", observes: true, usable: false, cause: null };
     const known = ["unreachable", "silent", "refused", "unreadable", "malformed", "lost", "closed", "fault"];
     const causes = [...known, "<b>\u202e"];
     return {
         causes: causes.map(cause => lostWords({ ...router, cause }).join(" ")),
         malformed: causeWords("malformed"),
+        counted: [null, router, { reconnects: 0, unreadable: 0, ignored: null }, { reconnects: 1 }].map(countedWords),
+        all: countedWords({ reconnects: 2, unreadable: 1, ignored: 1234 }),
         none: [lostWords(null), lostWords({ ...router, usable: true })],
         first: routerLine(router, {}),
         draining: routerLine(router, { usage: { draining: true } }),
@@ -370,6 +372,12 @@ def test_the_words_of_each_cause(browser: Browser, tower: Tower) -> None:
         )
     assert "\u202e" not in told["causes"][-1]
     assert told["malformed"] == "what the source says is malformed"
+    assert told["counted"] == ["", "", "", "The connection to it was lost and made again 1 time."]
+    assert told["all"] == (
+        "The connection to it was lost and made again 2 times. "
+        "1 record of instances cannot be read: the router's log says more. "
+        "1,234 keys below its prefix are no release and no instance."
+    )
     assert told["none"] == [None, None]
     assert told["first"] == ["idle", "Router not ready: the provider etcd has said nothing yet"]
     assert told["draining"] == ["warn", "Router draining"]

@@ -6,17 +6,17 @@ Laws of this module:
    connection that is made anew by then was no failure, to nobody (RT-5.6).
 2. A line is written where something begins and where it ends, not each time (RT-6.5, RT-7.5, RT-8.6): a source that is
    silent at one attempt and unreachable at the next one is told as each of them once, until it is well again.
-3. One thread uses it, and passes the instant: monotonic seconds. Any thread may read ``usability``.
+3. One thread uses it, and passes the instant: monotonic seconds. Any thread may read ``usability`` and ``counted``.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.topology.provider import Usability
+from idkmesh.topology.provider import Counted, Usability
 from idkmesh.topology.providers.crossings import Crossings
 
 if TYPE_CHECKING:
@@ -54,15 +54,21 @@ class Boundary:
     def __init__(self, words: Words, line: Callable[[str, int], None], changed: Changed) -> None:
         self.usability = Usability(usable=False)
         self.cause: Cause | None = None
+        self.counted = Counted()
         self._words = words
         self._line = line
         self._trusted_until: float | None = None
-        self._told: set[Cause] = set()
+        self._interrupted = False
+        """Whether there was a connection, and there is none now."""
+        self._told: set[Cause | str] = set()
         self._told_unreadable = False
         self._crossings = Crossings(words.provider, changed, line)
 
     def well(self) -> None:
-        """Write down that the source is followed."""
+        """Write down that the source is followed: by a new connection, where one has ended."""
+        if self._interrupted:
+            self._interrupted = False
+            self.counted = replace(self.counted, reconnects=self.counted.reconnects + 1)
         self.usability = Usability(usable=True)
         self.cause = None
         self._crossings.see(self.usability)
@@ -73,6 +79,7 @@ class Boundary:
     def ended(self, now: float) -> float:
         """Write down that a connection has ended. Returns until when what it has said is trusted."""
         self._trusted_until = now + TRUST_SECONDS
+        self._interrupted = True
         return self._trusted_until
 
     def left(self, now: float) -> float | None:
@@ -82,10 +89,12 @@ class Boundary:
     def lost(self, cause: Cause, now: float) -> bool:
         """Write down that the source cannot be followed. Returns whether what is known is trusted all the same."""
         self.cause = cause
+        self._interrupted = self._interrupted or self.usability.usable
         if self.left(now):
             return True
         self._trusted_until = None
         self.usability = Usability(usable=False, cause=cause)
+        self.counted = Counted(self.counted.reconnects)
         self._crossings.see(self.usability)
         if cause not in self._told:
             self._tell(f"{cause.value}; its releases are unavailable; look at {self._words.source}", logging.ERROR)
@@ -96,8 +105,21 @@ class Boundary:
         """Tell of an exception of this program's. ``kind`` is its type: what it says may be what nobody is to see."""
         self._tell(f"it has a fault: {kind}", logging.ERROR)
 
+    def beyond(self, bound: str) -> None:
+        """Tell once, until it is well again, which bound of this program's its source is beyond."""
+        if bound not in self._told:
+            self._tell(bound, logging.ERROR)
+            self._told.add(bound)
+
+    def ignored(self, count: int) -> None:
+        """Write down how much there is that is neither a release nor an instance: others may keep it there."""
+        if count != self.counted.ignored:
+            self.counted = replace(self.counted, ignored=count)
+
     def unreadable(self, count: int) -> None:
         """Tell once that there are records of instances that nobody can read, and once that there are none any more."""
+        if count != self.counted.unreadable:
+            self.counted = replace(self.counted, unreadable=count)
         if bool(count) is self._told_unreadable:
             return
         self._told_unreadable = bool(count)

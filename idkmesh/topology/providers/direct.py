@@ -41,6 +41,9 @@ class DirectProvider:
         """Say that it is usable until it is closed."""
         return CLOSED if self._closed else Usability(usable=True)
 
+    def counted(self) -> None:
+        """Return nothing: no connection is kept."""
+
     def close(self) -> None:
         """Answer nothing any more."""
         self._closed = True

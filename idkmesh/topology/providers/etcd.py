@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.etcd.gateway import Call, EtcdError, Members, b64, endpoint_of, member_of
+from idkmesh.etcd.gateway import Call, EtcdAnswerError, EtcdError, Members, b64, endpoint_of, member_of
 from idkmesh.topology.model import MAX_ENDPOINTS, Cause
 from idkmesh.topology.provider import CLOSED, ProviderFailureError, Usability
 from idkmesh.topology.providers.boundary import Boundary
@@ -25,6 +25,7 @@ from idkmesh.topology.providers.etcd_follower import (
     Follower,
     cause_of,
     changes_of,
+    next_key,
 )
 from idkmesh.topology.providers.etcd_releases import snapshot_of_keys
 from idkmesh.topology.providers.etcd_wire import range_below
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from idkmesh.topology.model import Snapshot, Target
-    from idkmesh.topology.provider import Sink, Watch
+    from idkmesh.topology.provider import Counted, Sink, Watch
     from idkmesh.topology.providers.crossings import Changed
+    from idkmesh.topology.providers.etcd_releases import KeyValue
 
 FIELD: Final = "provider.etcd"
 
@@ -93,20 +95,12 @@ class EtcdProvider:
         """Ask etcd now (see :class:`~idkmesh.topology.provider.Provider`), at one revision of its."""
         if self._watches.closed:
             raise ProviderFailureError(Cause.CLOSED)
-        path = f"{self._prefix}/{target}"
-        start, end = range_below(path)
-        ranges = [
-            {"request_range": {"key": b64(path), "keys_only": True}},
-            {"request_range": {"key": start, "range_end": end, "limit": MAX_ENDPOINTS + 1}},
-        ]
         try:
-            answer = Call(self._members, time.monotonic() + seconds).ask("kv/txn", {"success": ranges})
-            release, below = (changes_of(each["response_range"]) for each in member_of(answer, "responses", list))
+            return _asked(Call(self._members, time.monotonic() + seconds), f"{self._prefix}/{target}")
         except EtcdError as error:
             raise ProviderFailureError(cause_of(error)) from None
         except (ValueError, KeyError, TypeError):
             raise ProviderFailureError(Cause.UNREADABLE) from None
-        return snapshot_of_keys(path, declared=bool(release), below=below)
 
     def observe(self, target: Target, sink: Sink) -> Watch:
         """Begin a watch (see :class:`~idkmesh.topology.provider.Provider`)."""
@@ -117,6 +111,10 @@ class EtcdProvider:
     def usable(self) -> Usability:
         """Say whether etcd has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
         return CLOSED if self._watches.closed else self._follower.boundary.usability
+
+    def counted(self) -> Counted | None:
+        """Return what the connection has brought (see :class:`~idkmesh.topology.provider.Provider`)."""
+        return self._follower.boundary.counted if self._continuous else None
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""
@@ -141,3 +139,30 @@ class EtcdProvider:
                     self._follower.boundary.lost(cause, time.monotonic())
                 if selector.select(ASK_SECONDS):
                     self._ring.silence()
+
+
+def _asked(call: Call, path: str) -> Snapshot:
+    """Return what stands at a release's path and below it, at one revision of etcd's. Raises what may go wrong.
+
+    It goes on until more endpoints are known than a release may have: keys of others, and records that are no endpoint,
+    take no place of theirs.
+    """
+    start, end = range_below(path)
+    ranges = [
+        {"request_range": {"key": b64(path), "keys_only": True}},
+        {"request_range": {"key": start, "range_end": end, "limit": MAX_ENDPOINTS + 1}},
+    ]
+    answer = call.ask("kv/txn", {"success": ranges})
+    release, page = (each["response_range"] for each in member_of(answer, "responses", list))
+    revision, declared = member_of(answer, "header", dict).get("revision"), bool(changes_of(release))
+    below: list[KeyValue] = []
+    while True:
+        keys = changes_of(page)
+        if page.get("more") and (not keys or (below and keys[-1].key <= below[-1].key)):
+            raise EtcdAnswerError("etcd: a page that goes no further")
+        below += keys
+        snapshot = snapshot_of_keys(path, declared=declared, below=below)
+        if not page.get("more") or len(snapshot.endpoints) > MAX_ENDPOINTS:
+            return snapshot
+        rest = {"key": next_key(keys[-1].key), "range_end": end, "limit": MAX_ENDPOINTS + 1, "revision": revision}
+        page = call.ask("kv/range", rest)

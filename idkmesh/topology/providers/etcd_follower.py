@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from idkmesh.etcd.gateway import EtcdAnswerError, EtcdError, asked, b64, member_of, number_of
 from idkmesh.topology.model import Cause
 from idkmesh.topology.providers.boundary import AGAIN_SECONDS, Boundary, Words, pause
-from idkmesh.topology.providers.etcd_releases import EtcdReleases
+from idkmesh.topology.providers.etcd_releases import EtcdReleases, TooManyKeysError
 from idkmesh.topology.providers.etcd_stream import open_stream
 from idkmesh.topology.providers.etcd_wire import WireError, key_value, range_below
 
@@ -84,7 +84,7 @@ class Follower:
                 self._follow(stream)
             except (WireError, ValueError) as error:
                 self.boundary.ended(time.monotonic())
-                return self._lost(cause_of(error))
+                return self._lost(self._cause(error))
             finally:
                 stream.close()
             return 0.0
@@ -102,7 +102,7 @@ class Follower:
             raise
         self._releases = releases
         self.boundary.well()
-        self.boundary.unreadable(releases.unreadable)
+        self._count()
         return stream
 
     def _list(self, endpoint: Endpoint, releases: EtcdReleases) -> int:
@@ -158,7 +158,11 @@ class Follower:
 
     def _hear(self, changes: Iterable[KeyValue]) -> None:
         self._say(self._releases.hear(changes))
+        self._count()
+
+    def _count(self) -> None:
         self.boundary.unreadable(self._releases.unreadable)
+        self.boundary.ignored(self._releases.others)
 
     def _say(self, targets: Iterable[Target]) -> None:
         for target in targets:
@@ -177,8 +181,13 @@ class Follower:
 
     def _found(self, error: Exception) -> Cause:
         """Return why an attempt has failed. That nothing came in a hurry says nothing: then it is as it was before."""
-        cause = cause_of(error)
+        cause = self._cause(error)
         return (self.boundary.cause or cause) if self._hurried and cause is Cause.SILENT else cause
+
+    def _cause(self, error: Exception) -> Cause:
+        if isinstance(error, TooManyKeysError):
+            self.boundary.beyond(str(error))
+        return cause_of(error)
 
     def _end_of_trust(self, cause: Cause, now: float) -> bool:
         """Let the watches fail where what they know is trusted no longer, and say whether that was now."""

@@ -14,17 +14,22 @@ if TYPE_CHECKING:
     from idkmesh.topology.model import Target
 
 MOST_KEYS: Final = 500_000
-"""Keys below a prefix. More are not held in memory: somebody registers in a loop, or the prefix is another one's."""
+"""Releases and instances below a prefix. More are not held in memory: somebody registers in a loop."""
 
 _PARTS: Final = 3
 """Of a key that declares a release: agent, version, release. A fourth one that is not empty is an instance."""
 
 
+class TooManyKeysError(ValueError):
+    """There are more releases and instances than are held. Its text is one line, with what was counted."""
+
+
 class KeyValue(NamedTuple):
-    """A key and what stands in it; None where it was deleted."""
+    """A key and what stands in it; None where it was deleted. ``first`` where it was not there before, or is listed."""
 
     key: bytes
     value: bytes | None
+    first: bool = True
 
 
 class _Release:
@@ -39,9 +44,9 @@ class _Release:
 
 
 class EtcdReleases:
-    """All releases below a prefix. The keys of others below it, which name no release, are not looked at.
+    """All releases below a prefix. The keys of others below it, which name none and no instance, are not held.
 
-    ``unreadable`` is how many records of instances are no endpoint.
+    ``unreadable`` is how many records of instances are no endpoint, ``others`` how many keys are those of others.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -49,19 +54,26 @@ class EtcdReleases:
         self._releases: dict[bytes, _Release] = {}
         self._keys = 0
         self.unreadable = 0
+        self.others = 0
 
     def hear(self, changes: Iterable[KeyValue]) -> set[Target]:
         """Take what was written and deleted, in order. Returns the releases that it is of.
 
-        Raises ``ValueError`` beyond :data:`MOST_KEYS`.
+        Raises :class:`TooManyKeysError` beyond :data:`MOST_KEYS`.
         """
         touched: set[Target] = set()
-        for key, value in changes:
-            target = self._one(key, value)
+        for change in changes:
+            target = self._one(change.key, change.value)
             if target is not None:
                 touched.add(target)
+            elif change.value is None:
+                self.others -= 1
+            else:
+                self.others += change.first
         if self._keys > MOST_KEYS:
-            raise ValueError(f"more than {MOST_KEYS} keys")
+            raise TooManyKeysError(
+                f"there are more than {MOST_KEYS:,} releases and instances below the prefix, keys of others not counted"
+            )
         return touched
 
     def snapshot(self, target: Target) -> Snapshot:
@@ -109,7 +121,7 @@ def _release(path: bytes) -> _Release | None:
 def snapshot_of_keys(path: str, *, declared: bool, below: Iterable[KeyValue]) -> Snapshot:
     """Return the snapshot of the release at a path, from the keys below it."""
     start = len(path.encode()) + 1
-    records = [_endpoint(value or b"") for key, value in below if is_instance(key[start:].split(b"/"))]
+    records = [_endpoint(value or b"") for key, value, _ in below if is_instance(key[start:].split(b"/"))]
     return _snapshot(declared=declared, records=records)
 
 

@@ -189,7 +189,9 @@ def key_value(kv: Mapping[str, Any]) -> KeyValue:
 
 def _change(event: Mapping[str, Any]) -> KeyValue:
     found = key_value(event["kv"])
-    return KeyValue(found.key, None) if event.get("type") == "DELETE" else found
+    if event.get("type") == "DELETE":
+        return KeyValue(found.key, None)
+    return found._replace(first=str(event["kv"].get("version", 1)) == "1")  # etcd counts from the last deletion
 
 
 def _cause_of(text: str, otherwise: Cause = Cause.UNREACHABLE) -> Cause:

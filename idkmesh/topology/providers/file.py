@@ -115,6 +115,9 @@ class FileProvider:
             return Usability(usable=False, cause=None if fault is None else fault.cause)
         return Usability(usable=True)
 
+    def counted(self) -> None:
+        """Return nothing: no connection is kept."""
+
     def close(self) -> None:
         """End the thread (see :class:`Provider`)."""
         self._watches.close()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from idkmesh.topology.model import Snapshot, Target
-    from idkmesh.topology.provider import Sink, Watch
+    from idkmesh.topology.provider import Counted, Sink, Watch
     from idkmesh.topology.providers.crossings import Changed
 
 FIELD: Final = "provider.nacos"
@@ -100,6 +100,10 @@ class NacosProvider:
     def usable(self) -> Usability:
         """Say whether a server has answered last (see :class:`~idkmesh.topology.provider.Provider`)."""
         return CLOSED if self._watches.closed else self._follower.boundary.usability
+
+    def counted(self) -> Counted | None:
+        """Return what the connection has brought (see :class:`~idkmesh.topology.provider.Provider`)."""
+        return self._follower.boundary.counted if self._continuous else None
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""

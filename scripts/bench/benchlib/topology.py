@@ -78,6 +78,9 @@ class Hand:
         """Say yes."""
         return Usability(usable=True)
 
+    def counted(self) -> None:
+        """Return nothing: no connection is kept."""
+
     def close(self) -> None:
         """Do nothing: it is its watches' handle too."""
 

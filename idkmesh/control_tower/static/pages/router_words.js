@@ -2,7 +2,7 @@
 //
 // `router` is that of the status document: null where there is none.
 
-import { shortened, visible } from "../format.js";
+import { count, shortened, visible } from "../format.js";
 import { picked } from "../words.js";
 
 // Cause of a failure (RT-5.4): [what it means, what to do where it is the provider's].
@@ -56,6 +56,16 @@ export const placeOf = (router) => (router?.listen ? visible(String(router.liste
 export function listenWords(router) {
   const place = placeOf(router);
   return place ? `Invocations go to ${place}, the router's own address.` : "";
+}
+
+// What the router has counted of its provider, where there is anything to be told (RT-10.6).
+export function countedWords(router) {
+  const { reconnects, unreadable, ignored } = router ?? {};
+  return [
+    reconnects > 0 ? `The connection to it was lost and made again ${count(reconnects, "time")}.` : "",
+    unreadable > 0 ? `${count(unreadable, "record")} of instances cannot be read: the router's log says more.` : "",
+    ignored > 0 ? `${count(ignored, "key")} below its prefix ${ignored === 1 ? "is" : "are"} no release and no instance.` : "",
+  ].filter(Boolean).join(" ");
 }
 
 // Whether the router is ready, in a line: [sign, words]. It stops with the tower, and shares its event store (RT-9.3).

@@ -6,7 +6,7 @@ import { clockSeconds, count, duration, number, visible } from "../format.js";
 import { state as tower } from "../state.js";
 import { stateSign } from "../topology_events.js";
 import { Sign } from "./list_parts.js";
-import { listenWords, lostTitle, lostWords } from "./router_words.js";
+import { countedWords, listenWords, lostTitle, lostWords } from "./router_words.js";
 import { sample, windowOf } from "./topology_strip.js";
 import { spanName, stateOf, STATES, together } from "./topology_words.js";
 
@@ -95,7 +95,7 @@ function countsOf(items) {
 function providerWords(router, list, all) {
   const name = visible(String(list?.provider ?? router?.provider));
   const order = all > 0 ? "Releases stand in the order of their first use." : "";
-  return [`The provider is ${name}.`, order, listenWords(router)].filter(Boolean).join(" ");
+  return [`The provider is ${name}.`, countedWords(router), order, listenWords(router)].filter(Boolean).join(" ");
 }
 
 // What it says above no release: [title, sign].
