@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from idkmesh.changes import Change
+    from idkmesh.commands.reload_signal import ReloadSignal
     from idkmesh.events.retention import Retention
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.router.configuration import RouterConfiguration
@@ -72,7 +73,9 @@ def check(file: str) -> int:
     return 0
 
 
-def route(configuration: RouterConfiguration, settings: Settings, signals: ShutdownSignals) -> int:
+def route(
+    configuration: RouterConfiguration, settings: Settings, signals: ShutdownSignals, reloads: ReloadSignal
+) -> int:
     """Route until a signal, drain, and return the exit code.
 
     Raises :class:`CommandError` where the event store or the provider cannot be had, or the address not be bound.
@@ -98,6 +101,7 @@ def route(configuration: RouterConfiguration, settings: Settings, signals: Shutd
         service.start()
         stack.enter_context(probes_served(settings.probe_address, server.probes, server.limits, IDENTITY))
         announce(server, configuration)
+        reloads.attach(service.reload)
         console.say(f"events are kept in {console.fitted(str(recorder.path))}")
         return run(server, signals, health.watchdog)
 

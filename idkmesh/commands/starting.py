@@ -47,7 +47,7 @@ def control_tower(flags: Flags, *, open_page: bool) -> int:
         signals = stack.enter_context(ShutdownSignals())  # before anything slow: an early one must not be lost (CT-9.4)
         given = settings_of(settings.TOWER, flags)
         matrix_file = path_of(given["matrix"])
-        reads_files = matrix_file is not None or given["modules"] is not None
+        reads_files = matrix_file is not None or given["modules"] is not None or given["router"] is not None
         reloads = stack.enter_context(_reload_signal()) if reads_files else None
         matrix = None if matrix_file is None else matrix_of(matrix_file)
         supervised = supervised_of(given)
@@ -98,6 +98,8 @@ def _reload(server: ControlTowerServer, matrix: Path | None, supervised: Supervi
         server.health.reload_from(matrix)
     if supervised is not None and server.workloads is not None:
         server.workloads.reload_from(supervised.file)
+    if server.router is not None:
+        server.router.reload()
 
 
 def _router_command() -> Any:  # noqa: ANN401  a module
@@ -120,9 +122,10 @@ def route(flags: Flags, *, check: bool) -> int:
         router = _router_command()
         if check:
             return int(router.check(given["router"]))
+        reloads = stack.enter_context(_reload_signal())
         configuration = router.configuration_of(given["router"])
         part = router.Settings(store_of(given), given.retention, given.limits, given["probe_listen"])
-        return 0 if signals.requested else int(router.route(configuration, part, signals))
+        return 0 if signals.requested else int(router.route(configuration, part, signals, reloads))
 
 
 def supervise(flags: Flags) -> int:

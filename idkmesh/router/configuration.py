@@ -92,10 +92,15 @@ class RouterConfiguration:
     max_observations: int
 
 
-def read_configuration(path: Path | str) -> RouterConfiguration:
-    """Read a file, and those of the secrets. Raises :class:`ConfigurationError`, also where it cannot be read."""
+def read_configuration(path: Path | str, *, again: bool = False) -> RouterConfiguration:
+    """Read a file, and those of the secrets. Raises :class:`ConfigurationError`, also where it cannot be read.
+
+    ``again`` says that it was read before: then a FIFO is refused.
+    """
     findings = Findings(str(path))
-    text = read_text(path, MAX_FILE_BYTES, "keep releases in a file of their own: provider: {file: ...}", findings)
+    text = read_text(
+        path, MAX_FILE_BYTES, "keep releases in a file of their own: provider: {file: ...}", findings, again=again
+    )
     if text is None:
         raise ConfigurationError(findings.all())
     return load_configuration(text, Path(path), SecretReaders(read_token, read_password))

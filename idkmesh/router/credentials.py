@@ -32,8 +32,9 @@ def digest_of(token: str) -> bytes:
 class Credentials:
     """The credentials of one router, and the rules that its routes ask (:class:`idkmesh.httpd.routes.Guard`).
 
-    ``digests`` are of the tokens, by id. Every path but the probes wants a bearer, which no browser sends by itself:
-    so any ``Host`` and any origin may ask, and a proxy before the router may keep its own name.
+    ``digests`` are of the tokens, by id; :meth:`take` puts others in their place. Every path but the probes wants a
+    bearer, which no browser sends by itself: so any ``Host`` and any origin may ask, and a proxy before the router may
+    keep its own name.
     """
 
     def __init__(self, digests: Mapping[str, bytes]) -> None:
@@ -41,6 +42,15 @@ class Credentials:
 
     def __repr__(self) -> str:
         return f"Credentials({', '.join(self._digests)})"
+
+    def take(self, other: Credentials) -> None:
+        """Have the credentials of another one from here on, in one step: no request is judged by some of both."""
+        self._digests = other._digests
+
+    def with_another_token(self, other: Credentials) -> int:
+        """Return how many have the id of one of ``other``, and another token."""
+        kept = self._digests.keys() & other._digests.keys()
+        return sum(self._digests[name] != other._digests[name] for name in kept)
 
     @property
     def ids(self) -> tuple[str, ...]:

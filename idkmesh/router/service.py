@@ -12,11 +12,12 @@ from idkmesh.router.forwarding import INVOCATION_SECONDS, AgentAnswer, AgentClie
 from idkmesh.router.ledger import Entry, Ledger, Outcome
 from idkmesh.router.parts import provider_of, selector_of
 from idkmesh.router.projection import Projection
+from idkmesh.router.reloading import reload_credentials
 from idkmesh.topology.change_lines import line_of
 from idkmesh.topology.errors import AgentUnavailableError, TooManyObservationsError
 from idkmesh.topology.model import State
-from idkmesh.topology.selector import WatchSelector
 from idkmesh.topology.provider import Counted
+from idkmesh.topology.selector import WatchSelector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from idkmesh.topology.model import Selection
     from idkmesh.topology.provider import Usability
 
-_FAILED: Final = {
 COUNTED: Final = tuple(each.name for each in fields_of(Counted))
 
+_FAILED: Final = {
     Reason.CONNECT: "The agent's endpoint could not be reached. Nothing was sent.",
     Reason.TIMEOUT: "The agent did not answer in time. It may have run what it was asked.",
     Reason.CLOSED: "The connection to the agent ended before its answer. It may have run what it was asked.",
@@ -89,6 +90,10 @@ class RouterService:
         """Who may ask."""
         return self.configuration.credentials
 
+    def reload(self) -> bool:
+        """Read the configuration again, for its credentials (RT-9.11). Returns whether they were taken."""
+        return reload_credentials(self.configuration, self._line)
+
     def usable(self) -> Usability:
         """Say whether the provider's boundary is usable, from memory (RT-5.6)."""
         return self.selector.usable()
@@ -102,14 +107,9 @@ class RouterService:
             "observes": self.projection is not None,
             "usable": known.usable,
             "cause": None if known.cause is None else known.cause.value,
+            **self._counted_members(),
         }
 
-    def _tell(self, change: Change) -> None:
-        """Tell a change of the topology: in the log too, where it is a line (RT-10.5)."""
-        told = line_of(change)
-            **self._counted_members(),
-        if told is not None:
-            self._line(*told)
     def counted(self) -> Counted | None:
         """Return what the provider has counted, from memory; None where it keeps no connection (RT-10.6)."""
         return self._provider.counted()
@@ -118,6 +118,11 @@ class RouterService:
         counted = self.counted()
         return dict.fromkeys(COUNTED) if counted is None else asdict(counted)
 
+    def _tell(self, change: Change) -> None:
+        """Tell a change of the topology: in the log too, where it is a line (RT-10.5)."""
+        told = line_of(change)
+        if told is not None:
+            self._line(*told)
         self._changed(change)
 
     def invoke(

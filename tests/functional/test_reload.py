@@ -11,13 +11,18 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+import pytest
+
 from idkmesh.commands.reload_signal import ReloadSignal
+from idkmesh.topology.projection import PATH
 from tests.functional.health_support import TOKEN, matrix_text, probed
+from tests.functional.router_support import Site, routing
 from tests.functional.support import PATIENCE, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+NEW = "n3w-token-of-the-test-suite-0123456789"
 LISTEN = "--probe-listen=127.0.0.1:0"
 
 
@@ -69,6 +74,29 @@ def test_a_program_that_is_served_takes_it_too(tmp_path: Path) -> None:
         service.wait_for("/readyz", 503)
         assert service.get("/livez") == (200, b"ok")
         assert service.end() == 0
+
+
+@pytest.mark.parametrize("tower", [False, True])
+def test_a_router_takes_its_credentials_anew(tmp_path: Path, tower: bool) -> None:
+    """RT-9.11: alone and in a tower: the new token counts, the old one no more, and it goes on."""
+    site = Site(tmp_path)
+    with routing(site, tower=tower) as service:
+        assert service.ask("GET", PATH).status == 200
+        part = tmp_path / "part"
+        part.write_text(NEW)
+        part.chmod(0o600)
+        part.replace(site.token_file)
+        service.process.send_signal(signal.SIGHUP)
+        line = "the router's credentials were read again: 0 kept, 1 with another token, 0 added, 0 removed\n"
+        until(lambda: line in service.lines)
+        assert service.ask("GET", PATH).status == 403
+        assert service.ask("GET", PATH, token=NEW).status == 200
+        site.config.write_text("one: 1\n")
+        service.process.send_signal(signal.SIGHUP)
+        service.wait_for_line("refused, the running credentials stay: ")
+        assert service.ask("GET", PATH, token=NEW).status == 200
+        assert service.end() == 0
+        assert NEW not in "".join(service.lines)
 
 
 def test_an_early_signal_is_not_lost() -> None:

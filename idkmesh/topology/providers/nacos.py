@@ -103,7 +103,7 @@ class NacosProvider:
 
     def counted(self) -> Counted | None:
         """Return what the connection has brought (see :class:`~idkmesh.topology.provider.Provider`)."""
-        return self._follower.boundary.counted if self._continuous else None
+        return self._follower.boundary.counted if self._watches.taken else None
 
     def close(self) -> None:
         """End the thread and its connection (see :class:`~idkmesh.topology.provider.Provider`)."""
