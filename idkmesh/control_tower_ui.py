@@ -27,7 +27,7 @@ from idkmesh.health.service import HealthReading, HealthService
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
 from idkmesh.service_runtime import ServiceIdentity, limits_document, usage_document
-from idkmesh.serving import STOP_SECONDS, client_written, port_written, probes_served, run
+from idkmesh.serving import STOP_SECONDS, client_written, ensure_free, port_written, probes_served, run
 from idkmesh.workloads.reading import nothing_supervised
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ class ControlTowerServer(BoundedHTTPServer):
         self._guard = SessionGuard(self._token)
         address = loopback_address(server_address[0])
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        ensure_free(
+            (address, server_address[1]), self.address_family
+        )  # the store is opened before it is bound (CT-9.3)
         self._store = store
         self._retention = retention or Retention()
         self._matrix = matrix or room_for_files(str(store.parent))
@@ -89,7 +92,7 @@ class ControlTowerServer(BoundedHTTPServer):
         self._router_server: RouterServer | None = None
         try:
             super().__init__((address, server_address[1]), None, limits=limits, identity=IDENTITY)
-        except BaseException:  # the address may be taken, and what is below opens first
+        except BaseException:  # the address may have been taken since, and what is below opens first
             self._undo()
             raise
         self._node.expect("api", self.origin.removeprefix("http://"), self.socket)

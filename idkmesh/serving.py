@@ -63,6 +63,16 @@ def bound(
         raise CommandError(f"cannot listen on {url_host(address[0])}:{address[1]}: {advice}") from None
 
 
+def ensure_free(address: tuple[str, int], family: int = socket.AF_INET) -> None:
+    """Raise ``OSError`` where an address cannot be bound. For whoever opens files first: a busy port begins nothing.
+
+    Nobody is kept out meanwhile: two may be bound as the server binds, as long as neither listens (socket(7)).
+    """
+    with socket.socket(family) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        trial.bind(address)
+
+
 @contextlib.contextmanager
 def port_written(file: str | None, port: int) -> Iterator[None]:
     """Keep the port in ``file`` for a while (CT-9.1). Its reader sees the whole line or no file."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +15,17 @@ from typing import Any
 import pytest
 
 from tests.functional.support import until
-from tests.test_cli import COMMAND, PATIENCE, environment, idkmesh, one_line, serving
+from tests.test_cli import (
+    COMMAND,
+    PATIENCE,
+    TOKEN,
+    body_to_come,
+    environment,
+    idkmesh,
+    one_line,
+    serving,
+    wait_until_draining,
+)
 
 EXTRAS = ("etcd3gw", "grpc", "httpcore", "nacos", "rich", "v2", "websockets")
 """What the extras bring."""
@@ -60,7 +73,8 @@ def test_a_second_service_beside_a_wildcard(tmp_path: Path) -> None:
     """CLI-01, SEC-10, CT-9.3: a port that another program has on all addresses is busy, and nothing is left begun."""
     with socket.create_server(("", 0)) as busy:
         port = busy.getsockname()[1]
-        code, text, errors = idkmesh("control-tower", f"--port={port}", f"--port-file={tmp_path / 'port'}")
+        files = (f"--port-file={tmp_path / 'port'}", f"--store={tmp_path / 'events.sqlite3'}")
+        code, text, errors = idkmesh("control-tower", f"--port={port}", *files)
     assert (code, text) == (1, "")
     assert one_line(errors)
     assert list(tmp_path.iterdir()) == []
@@ -105,3 +119,21 @@ def test_help_without_any_extra() -> None:
         )
         assert (done.returncode, done.stderr) == (0, ""), arguments
         assert "idkmesh" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_leaves_the_store_whole(tmp_path: Path, number: signal.Signals) -> None:
+    """DRAIN-02, HS-9.6: an end by force in the middle of a drain hangs nowhere, and the store is opened as it is."""
+    store = tmp_path / "events.sqlite3"
+    flags = ("control-tower", "--port=0", f"--store={store}")
+    with serving(*flags, IDKMESH_CONTROL_TOWER_TOKEN=TOKEN) as service, body_to_come(service):
+        service.process.send_signal(number)
+        wait_until_draining(service)
+        service.process.send_signal(number)
+        service.process.communicate(timeout=PATIENCE)
+    assert service.process.returncode == 128 + number
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        assert connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    with serving(*flags) as successor:
+        assert successor.stop() == (0, "")
+    assert "idkmesh.server.started" in idkmesh("events", "list", f"--store={store}")[1]

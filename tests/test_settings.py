@@ -103,6 +103,14 @@ def test_names_that_others_read_too() -> None:
         settings.row_of(SERVE, "store")
 
 
+def test_nothing_listens_beyond_this_machine_unless_asked() -> None:
+    """SEC-05, CT-2.1, RA-8.4: each address that is a default is loopback, and no other listener is there by default."""
+    rows = [row for row in TABLE if row.kind in {Kind.HOST, Kind.LISTEN, Kind.LOOPBACK}]
+    assert {row.name for row in rows} == {"host", "listen", "probe_listen"}
+    assert {str(row.default).partition(":")[0] for row in rows} == {"127.0.0.1", "None"}
+    assert {row.name for row in rows if row.default is None} == {"probe_listen"}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_flag_is_the_parsers(command: str) -> None:
     """CT-9.11: the parser of a command, and that of ``config show`` for it, has each flag of the table."""

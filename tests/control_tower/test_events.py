@@ -336,6 +336,7 @@ def test_stream_position_without_an_event(own: Tower) -> None:
 @pytest.mark.parametrize(
     "value",
     [
+        "",
         "abc",
         "-1",
         "1e9",

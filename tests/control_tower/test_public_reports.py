@@ -1,4 +1,4 @@
-"""What users of such software have reported of health probes, over sockets: each case with its right value."""
+"""What users of such software have reported of requests and health probes, over sockets: each with its right value."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from idkmesh.control_tower import inspection_routes
 from idkmesh.health.model import Command, File, Http, Python, Refresh, Tcp
+from idkmesh.httpd.inspection import inspect_request
 from idkmesh.service_runtime import ServiceLimits
 from scripts.bench.benchlib.processes import free_port
-from tests.control_tower.conftest import until
+from tests.control_tower.conftest import PATIENCE, TOKEN, Tower, parse, until
 from tests.control_tower.test_health import matrix, readiness, row
 from tests.functional.health_support import matrix_text, probed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import pytest
 
     from idkmesh.health.model import ProbeSpec
 
@@ -172,3 +174,85 @@ def test_probes_that_are_well_are_no_lines(tmp_path: Path) -> None:
         ]
         probes = [json.loads(line) for line in told if line.startswith("{")]
         assert [each["status"] for each in probes if each["path"] == "/readyz"] == [503, 200]
+
+
+# --- requests that are refused early ---------------------------------------------------------------------------------
+
+INSPECT = "POST /api/v1/inspect/http-request"
+WITH_TOKEN = f"Authorization: Bearer {TOKEN}"
+EARLY = [
+    ("POST /no-such", (WITH_TOKEN,), None, 404),
+    ("POST /api/v1/status", (WITH_TOKEN,), None, 405),
+    (INSPECT, ("Content-Type: message/http",), None, 401),
+    (INSPECT, (WITH_TOKEN, "Content-Type: message/http"), "evil.example", 403),
+    (INSPECT, (WITH_TOKEN, "Content-Type: text/plain"), None, 415),
+]
+"""A request that is refused before its body is read: line, fields, another Host, status."""
+
+
+def head_of(tower: Tower, line: str, fields: tuple[str, ...], host: str | None, length: int) -> bytes:
+    lines = [f"{line} HTTP/1.1", f"Host: {host or tower.host}", *fields, f"Content-Length: {length}", "", ""]
+    return "\r\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(("line", "fields", "host", "status"), EARLY)
+def test_a_body_that_is_a_request_is_never_one(
+    tower: Tower, line: str, fields: tuple[str, ...], host: str | None, status: int
+) -> None:
+    """HTTP-04, HS-7.1: behind an early answer the body stays a body: one status line comes back, and the end."""
+    smuggled = f"GET /api/v1/status HTTP/1.1\r\nHost: {tower.host}\r\n{WITH_TOKEN}\r\n\r\n".encode()
+    data = tower.send(head_of(tower, line, fields, host, len(smuggled)) + smuggled)
+    assert parse(data).status == status
+    assert data.count(b"HTTP/1.") == 1
+
+
+@pytest.mark.parametrize(("line", "fields", "host", "status"), [*EARLY, (INSPECT, (WITH_TOKEN,), None, 413)])
+def test_nobody_is_asked_for_a_body_that_is_refused(
+    tower: Tower, line: str, fields: tuple[str, ...], host: str | None, status: int
+) -> None:
+    """HTTP-05, HS-6.4: who waits for permission has the refusal at once, without a 100 and without sending anything."""
+    length = 10**9 if status == 413 else 10
+    if status == 413:
+        fields = (*fields, "Content-Type: message/http")
+    with socket.create_connection(tower.address[:2], timeout=PATIENCE) as client:
+        client.sendall(head_of(tower, line, (*fields, "Expect: 100-continue"), host, length))
+        data = b"".join(iter(lambda: client.recv(65536), b""))
+    assert parse(data).status == status
+    assert b"100 Continue" not in data
+
+
+@pytest.mark.parametrize(
+    ("target", "status"), [("http://evil.example/", 403), ("http://{host}/", 200), ("/?next=//e", 200)]
+)
+def test_a_target_is_judged_by_its_own_authority(tower: Tower, target: str, status: int) -> None:
+    """HTTP-08, HTTP-11, CT-2.2: a loopback Host beside another site's address helps nobody; nothing is redirected."""
+    answer = tower.ask(f"GET {target.format(host=tower.host)}")
+    assert answer.status == status
+    assert "location" not in answer.fields
+
+
+def test_probes_while_work_and_streams_are_full(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OVER-07, HS-2.6: with every place for work and every stream taken, fifty of fifty probes are answered."""
+    begun, leave = threading.Event(), threading.Event()
+
+    def hold(*arguments: Any) -> Any:
+        begun.set()
+        leave.wait(PATIENCE)
+        return inspect_request(*arguments)
+
+    monkeypatch.setattr(inspection_routes, "inspect_request", hold)
+    limits = ServiceLimits(max_concurrent_requests=1, max_sse_clients=1)
+    with start(limits=limits) as tower, contextlib.ExitStack() as held:
+        held.callback(leave.set)
+        head = head_of(tower, INSPECT, (WITH_TOKEN, "Content-Type: message/http"), None, 1)
+        stream = f"GET /api/v1/events/stream HTTP/1.1\r\nHost: {tower.host}\r\n{WITH_TOKEN}\r\n\r\n".encode()
+        work, reader = (held.enter_context(socket.create_connection(tower.address[:2], PATIENCE)) for _ in range(2))
+        work.sendall(head + b"G")
+        assert begun.wait(PATIENCE)
+        reader.sendall(stream)
+        assert b" 200 " in reader.recv(65536)
+        assert tower.api("GET /api/v1/status").code == "overloaded"
+        assert tower.api("GET /api/v1/events/stream").code == "too_many_streams"
+        for _ in range(50):
+            assert tower.ask("GET /healthz").status == 200
+            assert tower.ask("GET /readyz").status == 200

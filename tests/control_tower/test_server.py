@@ -63,9 +63,14 @@ def test_legitimate_hosts_over_both_names(tower: Any) -> None:
 @pytest.mark.parametrize("path", API)
 def test_api_needs_the_token(tower: Any, path: str) -> None:
     """CT-2.4, CT-2.7, SEC-07: 401 without, 200 with, in either field; loopback and a proxy's fields grant nothing."""
-    answer = tower.ask(f"GET {path}", "X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", f"Cookie: t={TOKEN}")
-    assert (answer.status, answer.code) == (401, "unauthorized")
-    assert answer.fields["www-authenticate"].startswith("Bearer")
+    for fields in (
+        ("X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", f"Cookie: t={TOKEN}"),
+        ("X-Forwarded-For: 203.0.113.5", "X-Real-IP: 127.0.0.1"),
+        (),
+    ):
+        answer = tower.ask(f"GET {path}", *fields)
+        assert (answer.status, answer.code) == (401, "unauthorized")
+        assert answer.fields["www-authenticate"].startswith("Bearer")
     assert tower.ask(f"GET {path}?token={TOKEN}").status == 401
     assert tower.api(f"GET {path}").status == 200
     assert tower.ask(f"GET {path}", f"Authorization: Bearer {TOKEN}").status == 200
@@ -77,6 +82,7 @@ def test_foreign_origins(tower: Any, path: str) -> None:
     for field in (
         "Origin: http://evil.example",
         "Origin: null",
+        "Origin: http://127.0.0.1:1",
         "Sec-Fetch-Site: cross-site",
         "Sec-Fetch-Site: same-site",
     ):
@@ -108,7 +114,9 @@ def test_head_is_get_without_a_body(tower: Any, path: str) -> None:
     assert len(get.body) == int(get.fields["content-length"])
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/static/css/base.css", "/api/v1/status"])
+@pytest.mark.parametrize(
+    "path", [*PROBES, "/", "/static/css/base.css", "/metrics", "/api/v1/status", "/api/v1/events/stream"]
+)
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"])
 def test_known_methods_get_405_with_allow(tower: Any, path: str, method: str) -> None:
     """CT-3.5, HTTP-10: RFC 9110 15.5.6."""
@@ -132,6 +140,7 @@ def test_unknown_methods_get_501(tower: Any, method: str) -> None:
         "///evil.example/",
         "/\\evil.example/",
         "/%5cevil.example",
+        "/%2f/evil.example",
         "/static/%00",
         "/static/css/base.css%00.png",
         "/static/..%2f..%2fetc/passwd",
@@ -180,6 +189,7 @@ def test_every_answer_carries_the_fields(tower: Any, line: str, host: str | None
     assert fields["referrer-policy"] == "no-referrer"
     assert fields["connection"] == "close"
     assert "default-src 'self'" in fields["content-security-policy"]
+    assert "unsafe" not in fields["content-security-policy"]
     assert "frame-ancestors 'none'" in fields["content-security-policy"]
     assert "set-cookie" not in fields
     assert tower.ask(line, "X-Request-ID: a b<script>", host=host).fields["x-request-id"] != "a b<script>"
@@ -314,8 +324,13 @@ def test_inspection_refuses_what_it_does_not_read(
 def test_inspection_needs_the_token_and_the_origin(tower: Any) -> None:
     """CT-2.3, CT-2.4, SEC-02: a form of another page does nothing."""
     path = "POST /api/v1/inspect/http-request"
-    assert tower.ask(path, "Content-Type: message/http", body=b"x").status == 401
-    assert tower.api(path, "Content-Type: message/http", "Origin: null", body=b"x").status == 403
+    for kind in ("message/http", "text/plain", "multipart/form-data; boundary=a", "application/x-www-form-urlencoded"):
+        field = f"Content-Type: {kind}"
+        assert tower.ask(path, field, f"Cookie: t={TOKEN}", body=b"x").status == 401
+        for foreign in ("Origin: null", "Origin: http://127.0.0.1:1", "Sec-Fetch-Site: cross-site"):
+            assert tower.api(path, field, foreign, body=b"x").status == 403
+        assert tower.api(path, field, body=b"x").status == (200 if kind == "message/http" else 415)
+    assert tower.api(path.replace("POST", "GET")).status == 405
 
 
 DECLARATIONS = ("POST /api/v1/inspect/probes", "Content-Type: application/yaml")

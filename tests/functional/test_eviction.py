@@ -45,7 +45,7 @@ def lingering(here: Running) -> socket.socket:
 
 @pytest.mark.parametrize("behave", [silent, in_head, in_body, unread, lingering])
 def test_no_lock_out(serve: Callable[..., Running], behave: Callable[[Running], socket.socket]) -> None:
-    """HS-8.1, HS-8.3: more hostile connections than there is room for, renewed, and each newcomer is answered."""
+    """HS-8.1, HS-8.3, OVER-01, OVER-08: hostile ones beyond the room there is, renewed; each newcomer is answered."""
     here = serve(**LIMITS)
     hostile = []
     for round_ in range(3):

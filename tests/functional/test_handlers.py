@@ -67,7 +67,7 @@ class Failing(Site):
 
 @pytest.mark.parametrize("path", ["/raise", "/late", "/exit"])
 def test_exception_is_an_envelope_and_one_line(serve: Callable[..., Running], path: str) -> None:
-    """HS-7.6, HS-12.1: an exception before output left is a 500 envelope; the log has one line, with the request id."""
+    """HS-7.6, HS-12.1, HTTP-04: an exception before output is a 500 envelope and one line, whatever the body is."""
     here = serve(Failing)
     answer = here.ask(get(path, "X-Request-ID: id-7"))
     assert (answer.status, answer.code) == (500, "internal_error")
@@ -77,6 +77,10 @@ def test_exception_is_an_envelope_and_one_line(serve: Callable[..., Running], pa
     assert "\n" not in line
     assert f"answering GET '{path}' (request id-7)" in line
     assert answer.fields["x-request-id"] == "id-7"
+    smuggled = get("/")
+    failed = here.ask(get(path, f"Content-Length: {len(smuggled)}") + smuggled)
+    assert failed.status == 500
+    assert failed.raw.count(b"HTTP/1.") == 1
 
 
 def test_exits_do_not_empty_the_pool(serve: Callable[..., Running]) -> None:

@@ -80,7 +80,7 @@ ROWS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_documents_that_are_none(name: str) -> None:
-    """RT-6.1, RT-6.5: refused as a whole, in one line that says where and repeats nothing of it."""
+    """RT-6.1, RT-6.5, TOPO-04: refused as a whole, in one line that says where and repeats nothing of it."""
     with pytest.raises(ValueError, match=r"\A[^\n]{5,200}\Z") as told:
         read_releases(MALFORMED[name])
     assert "s3cret" not in str(told.value)
@@ -94,14 +94,14 @@ def test_a_number_of_many_digits() -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_that_are_none(name: str) -> None:
-    """RT-6.1, RT-5.8, RT-11.5: the row is named, and what stands in it is not."""
+    """RT-6.1, RT-5.8, RT-11.5, TOPO-04: the row is named, and what stands in it is not."""
     with pytest.raises(ValueError, match=r"\Areleases(\[\d\])?: ") as told:
         releases_of(ROWS[name])
     assert "s3cret" not in str(told.value)
 
 
 def test_documents() -> None:
-    """RT-6.1: a release is there with its endpoints, or with none; a byte order mark is no fault."""
+    """RT-6.1, TOPO-04: a release is there with its endpoints, or with none; a byte order mark is no fault."""
     releases = {ECHO: at(1, 2).endpoints, other(1): ()}
     found = read_releases(b"\xef\xbb\xbf" + text(releases).encode())
     assert found == {ECHO: at(1, 2), other(1): EMPTY}
@@ -392,7 +392,7 @@ def too_large(path: Path) -> None:
     "change", [gone, a_folder, a_fifo, a_link_to_itself, too_large], ids=lambda change: change.__name__
 )
 def test_what_cannot_be_read(place: Place, change: Callable[[Path], None]) -> None:
-    """RT-6.4, RT-6.5: each watch fails, `unreadable`, once; one line says why and where; the file may come back."""
+    """RT-6.4, RT-6.5, TOPO-04, TOPO-05: each watch fails, `unreadable`, once; a line says why; it may come back."""
     change(place.path)
     assert place.fails(Cause.UNREADABLE)
     assert place.heard.events == [at(9001), Failed(Cause.UNREADABLE)]
@@ -426,7 +426,7 @@ def test_what_is_malformed(place: Place, name: str) -> None:
 
 
 def test_a_right_that_is_taken_away(place: Place) -> None:
-    """RT-6.4: a file without a right to read it is unreadable; for root, who has every right, it stays readable."""
+    """RT-6.4, TOPO-05: without a right to read it a file is unreadable; root has every right, and reads on."""
     place.path.chmod(0)
     if os.geteuid() == 0:
         assert isinstance(content_of(place.path), bytes)

@@ -86,9 +86,17 @@ def test_a_big_rollout() -> None:
 
 @pytest.mark.parametrize("cause", Cause)
 def test_any_error_of_a_registry(cause: Cause) -> None:
-    """TOPO-11, RT-2.5, RT-5.4: it is told as one, with its cause, and never as an empty set; nothing is removed."""
+    """TOPO-11, RT-2.5, RT-5.4: it is told as one, with its cause, and never as an empty set; then it is over.
+
+    Nothing is told as removed, and whoever was there is asked again at once.
+    """
     site = site_at(1)
     event: ProviderEvent = Failed(cause)
     site.watch.say(event)
     assert site.seen() == ("unavailable", 1)
     assert [(each.facts["to"], each.facts["cause"]) for each in site.told] == [("unavailable", cause.value)]
+    with pytest.raises(AgentUnavailableError):
+        site.selector.select(ECHO)
+    site.watch.say(at(1))
+    assert site.selector.select(ECHO).endpoint.url == "http://127.0.0.1:1"
+    assert site.told[-1].facts["to"] == "populated"

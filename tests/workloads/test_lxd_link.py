@@ -56,6 +56,7 @@ class FakeDaemon:
 
     def __init__(self, path: str, answers: dict[str, Callable[[socket.socket], None]]) -> None:
         self.asked: list[str] = []
+        self.bodies: list[bytes] = []
         self._answers = answers
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -81,8 +82,10 @@ class FakeDaemon:
 
     def _answer(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
-            line = connection.recv(65536).split(b"\r\n")[0].decode()
+            data = connection.recv(65536)
+            line = data.split(b"\r\n")[0].decode()
             self.asked.append(line)
+            self.bodies.append(data.partition(b"\r\n\r\n")[2])
             for part, answer in self._answers.items():
                 if part in line:
                     answer(connection)
@@ -252,7 +255,7 @@ def test_why_nothing_is_listed(why: str, socket: str | None, what: str, mend: st
     ],
 )
 def test_an_exec_that_does_not_begin(path: str, answer: bytes) -> None:
-    """AR-3.3, AR-8.4: stopped or frozen between the look and the command, gone, a 503, half an answer: no failure."""
+    """AR-3.3, AR-8.4, EXEC-10: stopped or frozen meanwhile, gone, a 503, half an answer: no failure."""
     with daemon(path, exec=says(answer), instances=says(ours())):
         assert driver(path).run(the_instance(), Readiness(("true",)), 65534).end is RunEnd.COULD_NOT_RUN
 
@@ -332,8 +335,16 @@ def test_the_look_at_the_map_of_users(path: str, monkeypatch: pytest.MonkeyPatch
     assert (run.end, "map of users" in run.reason) == ((RunEnd.EXITED if runs else RunEnd.COULD_NOT_RUN), not runs)
 
 
+def test_a_command_gets_no_terminal(path: str) -> None:
+    """AR-3.2, EXEC-05: LXD is told so, and that its streams are ours, not those of whoever looks."""
+    with daemon(path, exec=says(recorded("unknown-instance.1-exec")), instances=says(ours())) as fake:
+        driver(path).run(the_instance(), Readiness(("true",)), 65534)
+    (body,) = (json.loads(found) for line, found in zip(fake.asked, fake.bodies, strict=True) if "/exec" in line)
+    assert (body["interactive"], body["wait-for-websocket"], body["record-output"]) == (False, True, False)
+
+
 def test_a_websocket_that_is_refused(path: str) -> None:
-    """AR-8.4: a command whose streams cannot be connected has not started."""
+    """AR-8.4, EXEC-10: a command whose streams cannot be connected has not started."""
     began = recorded("websocket-delete.1-exec")
     refused = response(403, {"type": "error", "error": "no"})
     with daemon(path, websocket=says(refused), exec=says(began), wait=lambda _: None, instances=says(ours())) as fake:
@@ -343,7 +354,7 @@ def test_a_websocket_that_is_refused(path: str) -> None:
 
 
 def test_a_daemon_that_hangs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """AR-8.4: each look at an instance has its own end."""
+    """AR-8.4, EXEC-10: each look at an instance has its own end."""
     monkeypatch.setattr(lxd, "LOOK_SECONDS", 0.2)
     with daemon(path, instances=hangs):
         ended = driver(path).run(the_instance(), Readiness(("true",), 15), 65534)
@@ -351,7 +362,7 @@ def test_a_daemon_that_hangs(path: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_an_exec_that_hangs(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """AR-8.4: what comes before a command's start has an end that is not the command's."""
+    """AR-8.4, EXEC-10: what comes before a command's start has an end that is not the command's."""
     monkeypatch.setattr(lxd_exec, "START_SECONDS", 0.2)
     with daemon(path, exec=hangs, instances=says(ours())):
         ended = driver(path).run(the_instance(), Readiness(("true",), 15), 65534)
