@@ -24,11 +24,12 @@ from idkmesh.events.envelope import FILTERS, Event, Position
 from idkmesh.events.errors import StoreError
 from idkmesh.events.reading import parsed_time
 from idkmesh.events.recorder import EventRecorder
+from idkmesh.httpd.application import Subscription
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.sse import Message, event_frame
 from idkmesh.httpd.stream_window import TAKE_BYTES
-from idkmesh.httpd.streams import BATCH, Beginning, Channel, HistoryLostError, Subscription
+from idkmesh.httpd.streams import BATCH, Beginning, Channel, HistoryLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,17 +7,31 @@ worker) and a table of routes (``routes.py``). The front asks in the order of cl
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from idkmesh.httpd.exchange import Exchange
     from idkmesh.httpd.request_rules import Refusal, Request
     from idkmesh.httpd.responses import Response
-    from idkmesh.httpd.streams import Channel, Subscription
+    from idkmesh.httpd.streams import Beginning, Channel
 
     Responder = Callable[[Exchange], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A stream that is to be opened: after which position (None: from now on), and which events it carries.
+
+    `beginning` is the channel's, by which the position was judged; a stream of another history, or of none, ends at
+    once.
+    """
+
+    beginning: Beginning | None
+    after: int | None = None
+    wanted: Mapping[str, str] = field(default_factory=dict)
 
 
 class Application(Protocol):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from idkmesh.httpd import tls
 from idkmesh.httpd.acceptor import PAUSE_SECONDS, Acceptor
 from idkmesh.httpd.answers import Answers
+from idkmesh.httpd.application import Subscription
 from idkmesh.httpd.connection import FREE_BYTES, Connection, Event, State, body_deadline
 from idkmesh.httpd.core import Limit
 from idkmesh.httpd.exchange import Exchange, failure_line, request_name
@@ -41,8 +42,6 @@ from idkmesh.httpd.refusals import (
 from idkmesh.httpd.request_rules import HeadLimits, HeadReader, Refusal, Request, read_head
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.returned import Returned
-from idkmesh.httpd.stream_hub import StreamHub
-from idkmesh.httpd.streams import Subscription
 from idkmesh.httpd.wakeup import WakeUp
 from idkmesh.service_runtime import Denial
 
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
 
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.core import Core
+    from idkmesh.httpd.stream_hub import StreamHub
 
 LONGEST_SILENCE = 0.5
 """Seconds between two beats of a front that has nothing to do; less where its budget is small."""
@@ -83,7 +83,11 @@ class Front:
         the front, at the price of two thread switches for each socket call."""
         self.hub: StreamHub | None = None
         if application.channel is not None:
-            self.hub = StreamHub(core, self.keeper, self._answers, application.channel, limits.max_sse_clients)
+            from idkmesh.httpd import stream_hub  # noqa: PLC0415  most servers have no stream
+
+            self.hub = stream_hub.StreamHub(
+                core, self.keeper, self._answers, application.channel, limits.max_sse_clients
+            )
             application.channel.connect(self.wake, core.log)
         self._drain_noted = False
         self._flushed_at = 0.0

@@ -22,11 +22,11 @@ from idkmesh.httpd.request import Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from idkmesh.httpd.application import Responder
+    from idkmesh.httpd.application import Responder, Subscription
     from idkmesh.httpd.exchange import Exchange
     from idkmesh.httpd.request import Request
     from idkmesh.httpd.responses import Response
-    from idkmesh.httpd.streams import Channel, Subscription
+    from idkmesh.httpd.streams import Channel
 
     Endpoint = Callable[[Request, bytes], Response | Refusal]
     Verdict = Callable[[], Response | Refusal]

@@ -27,7 +27,6 @@ from idkmesh.httpd.core import Core
 from idkmesh.httpd.exchange import current_exchange, failure_line, request_name
 from idkmesh.httpd.front import Front
 from idkmesh.httpd.handler import HandlerApplication, run_handler
-from idkmesh.httpd.stream_hub import StreamStatistics
 from idkmesh.httpd.wsgi import WSGIRunner
 from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, SettingError
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.core import Load, Pulse
+    from idkmesh.httpd.stream_hub import StreamStatistics
     from idkmesh.service_runtime import RequestLimiter, ServiceUsage
 
 SPARE_DESCRIPTORS = 32
@@ -137,8 +137,10 @@ class BoundedHTTPServer(ThreadingHTTPServer):
 
     def stream_statistics(self) -> StreamStatistics:
         """Return the event streams' figures: zeros where there is no stream, and before the loop runs."""
+        from idkmesh.httpd import stream_hub  # noqa: PLC0415  most servers have no stream
+
         front = self._front
-        return front.hub.statistics() if front is not None and front.hub is not None else StreamStatistics()
+        return front.hub.statistics() if front is not None and front.hub is not None else stream_hub.StreamStatistics()
 
     def refusals(self) -> dict[str, int]:
         """Return how often each error code was answered since the start."""

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from idkmesh.httpd.answers import Answers
+    from idkmesh.httpd.application import Subscription
     from idkmesh.httpd.core import Core
     from idkmesh.httpd.keeper import Keeper
-    from idkmesh.httpd.streams import Beginning, Channel, Subscription
+    from idkmesh.httpd.streams import Beginning, Channel
 
 FAREWELL_SECONDS: Final = 0.2
 """How long a drain leaves a stream to carry what tells of the drain itself."""

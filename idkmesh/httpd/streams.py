@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import queue
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from logging import ERROR, INFO
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -57,19 +57,6 @@ class History(Protocol):
 
         :raises HistoryLostError: events after `position` are gone, or this is not the history of `beginning` any more.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Subscription:
-    """A stream that is to be opened: after which position (None: from now on), and which events it carries.
-
-    `beginning` is the channel's, by which the position was judged; a stream of another history, or of none, ends at
-    once.
-    """
-
-    beginning: Beginning | None
-    after: int | None = None
-    wanted: Mapping[str, str] = field(default_factory=dict)
 
 
 class Waiting(Protocol):

@@ -10,12 +10,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from idkmesh.httpd.application import Subscription
 from idkmesh.httpd.request import Refusal
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Access, EventStream, Route, RouteApplication, RouteTable
 from idkmesh.httpd.sse import Message, event_frame
 from idkmesh.httpd.stream_window import matches
-from idkmesh.httpd.streams import BATCH, Beginning, Channel, HistoryLostError, Subscription
+from idkmesh.httpd.streams import BATCH, Beginning, Channel, HistoryLostError
 from tests.functional.support import PATIENCE, Running, SiteServer, running
 
 if TYPE_CHECKING:

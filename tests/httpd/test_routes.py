@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from idkmesh.httpd.application import Subscription
 from idkmesh.httpd.request import HeadLimits, Refusal, Request
 from idkmesh.httpd.request_rules import judge_head
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Access, Probe, Route, RouteApplication, RouteTable
-from idkmesh.httpd.streams import Subscription
 
 NO_HOST = Refusal(403, "forbidden_host", "host")
 NO_ORIGIN = Refusal(403, "forbidden_origin", "origin")

@@ -22,10 +22,11 @@ from idkmesh.events.envelope import Event
 from idkmesh.events.recorder import EventRecorder
 from idkmesh.events.retention import Retention
 from idkmesh.httpd import BoundedHTTPServer, use_short_switch_interval
+from idkmesh.httpd.application import Subscription
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Access, EventStream, Route, RouteApplication, RouteTable
 from idkmesh.httpd.stream_window import TAKE_BYTES
-from idkmesh.httpd.streams import BATCH, Beginning, Channel, Subscription
+from idkmesh.httpd.streams import BATCH, Beginning, Channel
 from idkmesh.service_runtime import ServiceLimits
 
 from .processes import HOST
