@@ -103,6 +103,8 @@ class Supervisor:
         )
         self._passes = Passes(float(self._spec.interval_s))
         self._token: str | None = None
+        self._stood_by = False
+        """Whether the last pass began without the lease."""
         self._owner = ""
         """The name to save under. One under which adopting has failed is never saved under: that may be done by now."""
         self._asking = threading.Lock()
@@ -166,8 +168,11 @@ class Supervisor:
             self._wait_until(stamp.boot + self._spec.interval_s)
 
     def _wait_until(self, instant: float) -> None:
+        """Wait for the time of the next pass, or until a lease that was waited for is there (AR-6.4)."""
         while (left := instant - self._stamp().boot) > 0 and not self._ended.wait(min(left, STEP_SECONDS)):
             self._beat()
+            if self._stood_by and self._lease.held() is not None:
+                return
 
     def make_pass(self, stamp: Stamp) -> None:
         """Make one pass, which begins at ``stamp``. One thread's."""
@@ -175,6 +180,7 @@ class Supervisor:
         self._alive()
         self._passes = self._passes.begin(stamp.boot)
         grant = self._lease.held()
+        self._stood_by = grant is None
         if grant is None:
             self._token = None
             self._show(Role.STANDBY)

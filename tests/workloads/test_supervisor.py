@@ -21,6 +21,7 @@ from idkmesh.workloads.record import Key, RestartEnd
 from idkmesh.workloads.snapshot import Role
 from idkmesh.workloads.survey import Patience
 from idkmesh.workloads.tracker_store import TrackerStore, TrackerStoreError
+from tests.workloads.process_support import waited
 from tests.workloads.support import (
     BOOT,
     COULD_NOT,
@@ -516,6 +517,19 @@ def test_standby_asks_nothing(tmp_path: Path) -> None:
     snapshot = game.supervisor.snapshot()
     assert (snapshot.role, snapshot.holder, dict(snapshot.records)) == (Role.STANDBY, "two", {})
     assert game.platform.runs == []
+
+
+def test_the_lease_is_not_waited_for_until_the_next_pass(tmp_path: Path) -> None:
+    """AR-6.4: a pass follows the lease at once, though the next one would be due at an instant that never comes."""
+    clock = ManualClock()
+    game = Game(tmp_path, ONE, clock=clock, lease=Keeper(LeaseTable(clock)))
+    game.supervisor.start()
+    try:
+        assert waited(lambda: game.supervisor.snapshot().role is Role.STANDBY)
+        game.lease.turn()
+        assert waited(lambda: game.supervisor.snapshot().role is Role.HOLDER)
+    finally:
+        assert game.supervisor.stop(PATIENCE)
 
 
 def test_standby_shows_nothing_of_before(tmp_path: Path) -> None:
