@@ -336,6 +336,15 @@ def test_the_guard_hears_half_a_line() -> None:
         assert ours.wait(30) == -signal.SIGTERM
 
 
+def test_the_guard_ends_one_that_is_stopped() -> None:
+    """AR-8.5: a stopped process hears TERM too, and is not left hanging until KILL."""
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as ours:
+        ours.send_signal(signal.SIGSTOP)
+        told = f"+{ours.pid} {started_at(ours.pid)}\n"
+        subprocess.run([sys.executable, process_guard.__file__], input=told, text=True, check=True, timeout=30)
+        assert ours.wait(30) == -signal.SIGTERM
+
+
 def test_restart(driver: ProcessDriver) -> None:
     """AR-5.6: TERM to the group and a new process at once; who was started anew since is left alone."""
     first = one(driver, module())

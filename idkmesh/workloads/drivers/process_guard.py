@@ -1,7 +1,8 @@
 """A program that outlives its supervisor for a moment and ends what that has started (AR-8.5). Standard library alone.
 
 It is told of each process group on its standard input: ``+PID START`` when one begins, ``-PID`` when one has ended. The
-end of the input means that the supervisor is gone, by SIGKILL too: TERM to every group that is left, KILL 10 s later.
+end of the input means that the supervisor is gone, by SIGKILL too: TERM to every group that is left, CONT for those
+that are stopped and would not hear it, KILL 10 s later.
 
 START is when the leader began, in the kernel's ticks, 0 where that is not known: a number that is somebody else's by
 now is left alone.
@@ -58,6 +59,7 @@ def main() -> None:
         else:
             groups.pop(int(pid), None)
     groups = signal_all(groups, signal.SIGTERM)
+    groups = signal_all(groups, signal.SIGCONT)
     until = time.monotonic() + GRACE_SECONDS
     while groups and time.monotonic() < until:
         time.sleep(0.05)
