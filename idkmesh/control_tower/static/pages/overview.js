@@ -113,9 +113,9 @@ class Verdict {
   #title = el("h1", { id: "verdict", "aria-live": "polite" });
   #words = el("p", { id: "explanation" });
   #why = el("ul.why");
-  #depends = el("p.depends");
-  #supervises = el("p.supervises");
-  #routes = el("p.routes");
+  #depends = el("p.depends.told");
+  #supervises = el("p.supervises.told");
+  #routes = el("p.routes.told");
   #probes = el("dl.probes.told");
   #kind = "";
 
