@@ -1,18 +1,21 @@
 """The commands that serve until they are told to end, and ``config``, which says what is in force for them.
 
 Their settings stand in :mod:`idkmesh.settings`. Here is what is no setting: what is served, and what is done instead of
-serving. The demo has none: all its flags are for the one time that somebody looks at it, and its parts get no variable
-of the shell that it is started from.
+serving. The demo has none of its own: its page is at the tower's port, and its other flags are for the one time that
+somebody looks at it. Its parts get no variable of the shell that it is started from.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from idkmesh import console
 from idkmesh.cli.parser import add_settings, flags_of, port, serving, whole_seconds
+from idkmesh.service_runtime import SettingError
 from idkmesh.settings import ADAPTER, COMMANDS, ROUTER, SERVE, SUPERVISE, TOWER, row_of
+from idkmesh.settings_in_force import value_of
 
 if TYPE_CHECKING:
     from idkmesh.cli.parser import Commands
@@ -28,8 +31,8 @@ def add_demo(commands: Commands) -> None:
         "it is left at the end.",
         epilog="exit codes: 0 ended as asked, 1 could not start, or, with --for, something was not seen, 2 wrong usage",
     )
-    usual = row_of(TOWER, "port").default
-    text = f"the page's port, 0 for a free one (default: {usual}, or a free one where that is taken)"
+    row = row_of(TOWER, "port")
+    text = f"the page's port, 0 for a free one (else {row.variable}, else {row.default}, or a free one if it is taken)"
     parser.add_argument("--port", type=port, help=text)
     text = "end by itself after that"
     parser.add_argument("--for", type=whole_seconds, dest="seconds", metavar="SECONDS", help=text)
@@ -40,7 +43,13 @@ def add_demo(commands: Commands) -> None:
 def _demo(arguments: argparse.Namespace) -> int:
     from idkmesh.commands.demo import Request, demo
 
-    return demo(Request(arguments.port, arguments.seconds, open_page=arguments.open))
+    usual = row_of(TOWER, "port").default
+    try:
+        named = value_of(TOWER, "port", os.environ, arguments.port)
+    except SettingError as error:
+        raise console.CommandError(str(error), console.EXIT_USAGE) from None
+    asked = arguments.port is not None or named != usual
+    return demo(Request(named if asked else None, arguments.seconds, open_page=arguments.open))
 
 
 def add_control_tower(commands: Commands) -> None:

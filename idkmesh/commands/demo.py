@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import math
-import os
-import secrets
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -25,9 +21,10 @@ from idkmesh.demo.children import Children
 from idkmesh.demo.clients import Buyer, Sales
 from idkmesh.demo.course import CALM_SECONDS, Course, Do, Phase, Said, Tone
 from idkmesh.demo.faults import table
+from idkmesh.demo.folder import folder, remove_left, written
 from idkmesh.demo.keys import END_OF_INPUT, Keys
 from idkmesh.demo.output import is_terminal, output
-from idkmesh.demo.ports import chosen
+from idkmesh.demo.ports import PAGE_PORT, chosen
 from idkmesh.demo.settings import Site
 from idkmesh.demo.watching import Watch
 
@@ -41,6 +38,9 @@ START_SECONDS: Final = 60.0
 """Until all parts must be well."""
 
 TURN_SECONDS: Final = 0.1
+GAP_SECONDS: Final = 5.0
+"""A turn that takes longer was no turn: this process was stopped, or its terminal. The undoing of a fault takes 4 s."""
+
 ENDING: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )
@@ -103,18 +103,20 @@ def _run(request: Request, faults: Sequence[Fault] | None, calm: float, ends: En
         routed = importlib.util.find_spec("httpcore") is not None
         if not routed:
             console.say("without the package httpcore there is no router: pip install 'idkmesh[demo]'")
+        for left in remove_left():
+            console.say(f"removed {left}, which a demo has left that was killed")
         site = Site(
-            folder=stack.enter_context(_folder()),
+            folder=stack.enter_context(folder()),
             ports=chosen(request.port),
             python=Path(sys.executable).name,
             routed=routed,
         )
-        token, router_token = _written(site)
+        token, router_token = written(site)
         children = Children(site)
         stack.callback(children.close, ends.hurried)
         began = time.monotonic()
         until = math.inf if request.seconds is None else began + request.seconds
-        course = Course(faults=tuple(faults or table(site.figures)), began=began, until=until, calm=calm)
+        course = Course(faults=tuple(faults or table(site.figures, routed=routed)), began=began, until=until, calm=calm)
         running = Running(site, children, ends, request, course)
         running.start(token)
         return running.run(stack, router_token)
@@ -129,34 +131,34 @@ class Running:
         self._ends = ends
         self._request = request
         self._course = course
+        self._buyer: Buyer | None = None
+        self._adapted = False
 
     def start(self, token: str) -> None:
-        """Start tower and adapter."""
+        """Start the tower; what needs its answers follows with them."""
         site = self._site
         self._link = f"{site.origin}/#token={token}"
         guarded = f"{site.origin}/ with the token in {site.folder / files.TOWER_TOKEN}"
         shown = self._link if is_terminal() else guarded
         router = "a router, " if site.routed else ""
-        console.say(f"idkmesh demo: a control tower, {router}an adapter, and a shop of five processes")
+        console.say(f"idkmesh demo: a control tower, {router}an adapter, a shop of five processes")
         console.say(f"open {shown}")
         console.say(f"its files are in {site.folder}: look at them")
+        if self._request.port is None and site.ports.page != PAGE_PORT:
+            console.say(f"port {PAGE_PORT} is in use, by another demo perhaps: this page is at {site.ports.page}")
         self._watch = Watch(site, token)
         tower = self._children.start_tower()
         self._actor = Actor(site, tower, token)
-        node_id = self._node_id()
-        if node_id is not None:
-            self._children.start_adapter(node_id)
 
     def run(self, stack: contextlib.ExitStack, router_token: str) -> int:
         """Go on until something ends it."""
         stack.enter_context(self._watch.looking())
-        buyer = stack.enter_context(Buyer(self._site, router_token)) if self._site.routed else None
         keys = stack.enter_context(Keys())
-        out = stack.enter_context(output(self._link, self._course.faults))
+        out = stack.enter_context(output(self._link, self._course.faults, keyed=keys.read))
         if self._request.open_page:
             self._open()
         try:
-            self._go_on(keys, out, buyer)
+            self._go_on(keys, out, stack, router_token)
         finally:
             self._undo()
         course = self._course
@@ -165,25 +167,52 @@ class Running:
             out.say(ended)
         return EXIT_FAILED if self._request.seconds is not None and course.tally.missed else 0
 
-    def _go_on(self, keys: Keys, out: Output, buyer: Buyer | None) -> None:
-        course = self._course
-        while not self._ends.asked and (now := time.monotonic()) < course.until:
+    def _go_on(self, keys: Keys, out: Output, stack: contextlib.ExitStack, router_token: str) -> None:
+        course, turned = self._course, time.monotonic()
+        while not self._ends.asked:
+            now = time.monotonic()
+            if now - turned > GAP_SECONDS:
+                self._take(course.missed_time(now, now - turned), out)
+            if now >= course.until:
+                return
+            turned = now
             self._children.refuse_an_end()
+            if course.phase is Phase.STARTING:
+                self._begin_others(stack, router_token)
+                self._judge_start(out, now)
             seen = self._watch.seen
-            if course.phase is Phase.STARTING and self._started(out, now) and buyer is not None:
-                buyer.sales = Sales()  # what failed before is no news
             self._take(course.tick(now, seen), out)
-            out.show(course, seen, None if buyer is None else buyer.sales, now)
+            if keys.in_front():
+                out.show(course, seen, None if self._buyer is None else self._buyer.sales, now)
+            else:
+                out.hide()
             for key in keys.wait(TURN_SECONDS):
                 self._press(key, out)
+            if keys.stop_asked:
+                out.hide()
+                keys.suspend()
 
-    def _started(self, out: Output, now: float) -> bool:
+    def _begin_others(self, stack: contextlib.ExitStack, router_token: str) -> None:
+        """Start the adapter, and the buyer, once the tower says who it is."""
+        if self._adapted:
+            return
+        with contextlib.suppress(OSError, LookupError, TypeError, ValueError):  # it does not answer yet
+            node_id = str(self._watch.document("node")["node"]["id"])
+            self._children.start_adapter(node_id)
+            self._adapted = True
+            if self._site.routed:
+                self._buyer = stack.enter_context(Buyer(self._site, router_token))
+
+    def _judge_start(self, out: Output, now: float) -> None:
+        course = self._course
         unwell = self._watch.seen.unwell(routed=self._site.routed)
         if not unwell:
-            self._take(self._course.well(now), out)
-        elif now > self._course.began + START_SECONDS:
+            self._take(course.well(now), out)
+            out.begin(now - course.began, course.calm)
+            if self._buyer is not None:
+                self._buyer.sales = Sales()  # what failed before is no news
+        elif now > course.began + START_SECONDS:
             raise CommandError(f"not all is well after {START_SECONDS:.0f} s: {', '.join(unwell)}")
-        return not unwell
 
     def _take(self, things: Iterator[Said | Do] | Iterator[Said], out: Output) -> None:
         for thing in things:
@@ -221,49 +250,3 @@ class Running:
         if self._course.phase is Phase.FAULT and self._course.fault is not None:
             with contextlib.suppress(OSError):
                 self._actor.undo(self._course.fault.name)
-
-    def _node_id(self) -> str | None:
-        """Return the node's id once the tower answers; None where the end came before."""
-        until = time.monotonic() + START_SECONDS
-        while not self._ends.asked:
-            self._children.refuse_an_end()
-            with contextlib.suppress(OSError, LookupError, TypeError, ValueError):
-                return str(self._watch.document("node")["node"]["id"])
-            if time.monotonic() > until:
-                raise CommandError(f"the control tower does not answer after {START_SECONDS:.0f} s")
-            time.sleep(TURN_SECONDS)
-        return None
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[Path]:
-    """Make a folder for this user alone, and remove it at the end (DM-1.4)."""
-    try:
-        folder = Path(tempfile.mkdtemp(prefix="idkmesh-demo-")).resolve()
-    except OSError as error:
-        raise CommandError(f"cannot make a folder in {tempfile.gettempdir()}: {console.reason(error)}") from None
-    try:
-        yield folder
-    finally:
-        try:
-            shutil.rmtree(folder)
-        except OSError as error:
-            console.complain(f"idkmesh: {folder} is not removed: {console.reason(error)}")
-
-
-def _written(site: Site) -> tuple[str, str]:
-    """Write all files, and return the tokens of tower and router."""
-    tokens = {files.TOWER_TOKEN: secrets.token_urlsafe(32), files.ROUTER_TOKEN: secrets.token_urlsafe(32)}
-    try:
-        for name, text in files.all_files(site).items():
-            (site.folder / name).write_text(text, encoding="utf-8")
-        for name, token in tokens.items():
-            with open(site.folder / name, "x", encoding="ascii", opener=_for_us_alone) as file:
-                file.write(f"{token}\n")
-    except (OSError, UnicodeError) as error:
-        raise CommandError(f"cannot write into {site.folder}: {console.reason(error)}") from None
-    return tokens[files.TOWER_TOKEN], tokens[files.ROUTER_TOKEN]
-
-
-def _for_us_alone(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)

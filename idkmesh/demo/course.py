@@ -119,9 +119,7 @@ class Course:
         """Begin: all parts are there."""
         if self._moves(Step.WELL, now):
             yield self._said(now, Tone.NOTE, f"all parts are well after {now - self.began:.1f} s")
-            comes = f"the first fault comes in {self.calm:.0f} s"
-            if self.scheduled:
-                yield self._said(now, Tone.NOTE, comes if self._following(now) else "no fault could be over by the end")
+            yield from self._coming(now)
 
     def ask_for(self, fault: Fault, now: float, seen: Seen) -> Iterator[Said | Do]:
         """Begin a fault that somebody wants, or say why not (DM-2.3)."""
@@ -149,6 +147,15 @@ class Course:
         if self.phase is Phase.CALM:
             self.since = now
         yield self._said(now, Tone.NOTE, f"the schedule is {'on' if self.scheduled else 'off'}")
+        if self.phase is Phase.CALM:
+            yield from self._coming(now)
+
+    def missed_time(self, now: float, seconds: float) -> Iterator[Said]:
+        """Leave out seconds in which nobody looked: Ctrl-Z has stopped this process, or Ctrl-S its terminal."""
+        self.began += seconds
+        self.since += seconds
+        self.until += seconds
+        yield self._said(now, Tone.NOTE, f"on again: {seconds:.0f} s without a look, which count for nothing")
 
     def tick(self, now: float, seen: Seen) -> Iterator[Said | Do]:
         """Judge what was seen, and do what is due."""
@@ -165,6 +172,7 @@ class Course:
             yield self._said(now, Tone.OVER, f"{self.fault.name}: over")
             self.fault = None
             self._moves(Step.DONE, now)
+            yield from self._coming(now)
 
     def countdown(self, now: float) -> tuple[str, float] | None:
         """Return what comes next, in words that end with "in" or "within", and the seconds; None where nobody knows."""
@@ -177,6 +185,13 @@ class Course:
             first = min(self._open, key=lambda each: each.bound)
             return f"{first.what} within", max(0.0, self.since + first.bound - now)
         return "undone in", max(0.0, self.since + self.fault.seconds - now)
+
+    def _coming(self, now: float) -> Iterator[Said]:
+        if self.scheduled:
+            fault = self._following(now)
+            none = "no fault could be over by the end"
+            text = none if fault is None else f"next: {fault.name} in {self.calm:.0f} s"
+            yield self._said(now, Tone.NOTE, text)
 
     def _following(self, now: float) -> Fault | None:
         """Return the next fault of the schedule, passing over those that could not be over in time."""

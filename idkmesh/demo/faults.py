@@ -39,6 +39,9 @@ WAVE_SECONDS: Final = 1.0
 PRESSURE_SECONDS: Final = 5.0
 """How long after its last time a limit that was met counts as pressure (RA-5.5)."""
 
+RELEASES_SECONDS: Final = 1.0
+"""Until a file of releases that was replaced is read, and a second for what tells of it (RT-6.2)."""
+
 _LOOKED: Final = INTERVAL_SECONDS + CHILD_SECONDS
 """Until the adapter has looked again (RA-7.1, RA-7.2)."""
 
@@ -79,15 +82,15 @@ class Fault:
         return lasts + max(each.bound for each in self.after)
 
 
-def table(figures: Figures) -> tuple[Fault, ...]:
-    """Return all faults, in the order of the schedule."""
+def table(figures: Figures, *, routed: bool = True) -> tuple[Fault, ...]:
+    """Return all faults, in the order of the schedule. What a router tells is expected where one is there."""
     return (
         _slow_cache(figures),
         _stopped_store(figures),
         _flood(figures),
         _filled_ingress(figures),
         _paused_node(figures),
-        _wedged_replica(figures),
+        _wedged_replica(figures, routed=routed),
     )
 
 
@@ -111,7 +114,7 @@ def _slow_cache(figures: Figures) -> Fault:
         key="1",
         name="slow the cache",
         does=f"echo {figures.delay_ms} > {DELAY_FILE}: each of its answers is {figures.delay_ms} ms late.",
-        see="Dependencies: the cache fails with a timeout. The node stays ready, with a warning.",
+        see="Dependencies: the cache fails with a timeout. Overview: the node stays ready, and names it.",
         why="The matrix says that the cache is not critical: slow is better than closed.",
         seconds=10.0,
         then=(
@@ -131,8 +134,8 @@ def _stopped_store(figures: Figures) -> Fault:
         key="2",
         name="stop the store",
         does="modules.yaml loses its store, and the tower gets SIGHUP: its driver ends the process.",
-        see="Overview: not ready, because of the store. Workloads: it is gone. Events: what has changed. "
-        "Still alive, and neither web nor worker is restarted.",
+        see="Overview: not ready, because of the store; still alive. Dependencies: the adapter fails too, for it says "
+        "so. Workloads: the store is gone, and neither web nor worker is restarted.",
         why="The store is critical, so nobody is to be sent here; but a restart of others would bring no store back.",
         seconds=15.0,
         then=(
@@ -153,8 +156,8 @@ def _flood(figures: Figures) -> Fault:
         key="3",
         name="flood the server",
         does=f"{2 * figures.places} clients send the tower a request each, and again; it has {figures.places} places.",
-        see="Overview: what was refused as overloaded is counted, with what to do about it; a question of the page "
-        "itself may be among it. Events: a limit is reached, and free again. Probes are answered all the while.",
+        see="Overview: what is refused as overloaded is counted, perhaps a question of this page too. Events: a limit "
+        "is met, and free again. The adapter says live, not ready: probes are answered all the while.",
         why="Beyond its places the server says 503 at once, before it reads a body, and needs no thread for it.",
         seconds=10.0,
         then=(
@@ -163,6 +166,7 @@ def _flood(figures: Figures) -> Fault:
                 bound=2 * WAVE_SECONDS + SLACK_SECONDS,
                 holds=questions.overloaded,
             ),
+            _adapter_live_alone(2 * WAVE_SECONDS),
         ),
         stays=(_ALIVE,),
         after=(_adapter_back(INTERVAL_SECONDS + PRESSURE_SECONDS),),
@@ -174,16 +178,13 @@ def _filled_ingress(figures: Figures) -> Fault:
         key="4",
         name="fill the ingress",
         does=f"{figures.connections} connections to the tower, each with half a request: as many as it takes.",
-        see="Overview: hardly a connection is free. The adapter, in this terminal: live, not ready. The page goes on.",
+        see="Overview: hardly a connection is free, and the page goes on. Dependencies: the adapter says not ready; in "
+        "this terminal: live.",
         why="The connection whose progress is oldest gives way to a newcomer. No thread waits for half a request.",
         seconds=10.0,
         then=(
             Expectation(what="no connection is free", bound=WAVE_SECONDS + SLACK_SECONDS, holds=questions.full),
-            Expectation(
-                what="the adapter says live, not ready",
-                bound=WAVE_SECONDS + _LOOKED + SLACK_SECONDS,
-                holds=questions.adapter_live_alone,
-            ),
+            _adapter_live_alone(WAVE_SECONDS),
         ),
         stays=(_ALIVE,),
         after=(_adapter_back(PRESSURE_SECONDS),),
@@ -196,7 +197,7 @@ def _paused_node(figures: Figures) -> Fault:
         key="5",
         name="pause a node",
         does="SIGSTOP to the tower: its port still accepts, and nobody answers.",
-        see="The page turns grey and says how old it is. The adapter, in this terminal: not live. The shop goes on.",
+        see="Every page turns grey and says how old it is. The adapter, in this terminal: not live. The shop goes on.",
         why="What is known of a node is true for 3 s; after that the adapter says no, and not what was so before.",
         seconds=6.0,
         then=(
@@ -214,16 +215,25 @@ def _paused_node(figures: Figures) -> Fault:
     )
 
 
-def _wedged_replica(figures: Figures) -> Fault:
+def _another_revision(times: int) -> Expectation:
+    return Expectation(
+        what="the topology has another revision",
+        bound=RELEASES_SECONDS + SLACK_SECONDS,
+        holds=questions.revised(times),
+    )
+
+
+def _wedged_replica(figures: Figures, *, routed: bool) -> Fault:
     fails = HYSTERESIS_SECONDS[Word.FAILS]
     restart = passed(figures) + fails + RESTART_AFTER_SECONDS + passed(figures)
     passes = passed(figures) + HYSTERESIS_SECONDS[Word.PASSES] + passed(figures)
     return Fault(
         key="6",
         name="wedge a replica",
-        does=f"SIGSTOP to {WEDGED}, which is taken out of releases.json.",
+        does=f"SIGSTOP to {WEDGED}" + (", which is taken out of releases.json." if routed else "."),
         see=f"Dependencies: {WEDGED} fails. Workloads: unhealthy after {fails:.0f} s, restarted "
-        f"{fails + RESTART_AFTER_SECONDS:.0f} s after its first failure. Topology: another revision. {SPARED} serves.",
+        f"{fails + RESTART_AFTER_SECONDS:.0f} s after its first failure."
+        + (f" Topology: another revision, by which {SPARED} gets every order." if routed else ""),
         why="A process that hangs is mended by a restart, as one that waits for a store is not. It is careful: only "
         "stateless replicas, one at a time, and an event before it is done.",
         seconds=10.0,
@@ -231,6 +241,7 @@ def _wedged_replica(figures: Figures) -> Fault:
             Expectation(
                 what=f"{WEDGED} is failing", bound=noticed(figures), holds=questions.verdict(WEDGED, "failing")
             ),
+            *((_another_revision(1),) if routed else ()),
             Expectation(
                 what=f"{WEDGED} is unhealthy",
                 bound=passed(figures) + fails + passed(figures) + SLACK_SECONDS,
@@ -248,7 +259,16 @@ def _wedged_replica(figures: Figures) -> Fault:
                 what=f"{WEDGED} is ok", bound=START_SECONDS + back(figures), holds=questions.verdict(WEDGED, "ok")
             ),
             Expectation(what=f"{WEDGED} is healthy", bound=passes + SLACK_SECONDS, holds=questions.healthy),
+            *((_another_revision(2),) if routed else ()),
         ),
+    )
+
+
+def _adapter_live_alone(seconds: float) -> Expectation:
+    return Expectation(
+        what="the adapter says live, not ready",
+        bound=seconds + _LOOKED + SLACK_SECONDS,
+        holds=questions.adapter_live_alone,
     )
 
 

@@ -51,6 +51,9 @@ def matrix(site: Site) -> str:
         "  # The worker touches this file at the top of each pass.",
         f"  - {{name: worker, critical: false, probe: {{file: {{path: {beat}, max_age_ms: {figures.heartbeat_ms}}}}},",
         f"     {times}}}",
+        "  # The adapter: what an orchestrator is told of this node. Never critical, since it asks this node.",
+        f"  - {{name: adapter, critical: false, probe: {_http(ports.adapter, '/ready')},",
+        f"     {times}}}",
     ]
     return _headed("idkmesh-probe-matrix", "What the tower depends on.", f"{_ORCHESTRATOR}\ndependencies:", rows)
 

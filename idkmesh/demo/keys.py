@@ -23,6 +23,7 @@ class Keys:
     def __init__(self) -> None:
         self._descriptor: int | None = None
         self._taken = False
+        self._stop_asked = False
         self._before: list[Any] = []
         self._previous: dict[int, Any] = {}
 
@@ -39,7 +40,7 @@ class Keys:
             return self
         self._descriptor = descriptor
         self._take()
-        self._previous[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._suspend)
+        self._previous[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._note_stop)
         return self
 
     def __exit__(
@@ -50,6 +51,29 @@ class Keys:
             signal.signal(number, handler)
         self._give_back()
         self._descriptor = None
+
+    @property
+    def read(self) -> bool:
+        """Whether there is a terminal whose keys are read, now or once this process is in its foreground again."""
+        return self._descriptor is not None
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether Ctrl-Z was pressed, or somebody has sent its signal: :meth:`suspend` does it."""
+        return self._stop_asked
+
+    def in_front(self) -> bool:
+        """Say whether the terminal is this process's, as far as it has one: a shell may have taken it back."""
+        try:
+            return self._descriptor is None or os.tcgetpgrp(self._descriptor) == os.getpgrp()
+        except OSError:  # the terminal is gone, which the next wait tells
+            return True
+
+    def suspend(self) -> None:
+        """Stop as Ctrl-Z asks, with the terminal as it was. The keys are taken again when they are waited for."""
+        self._stop_asked = False
+        self._give_back()
+        os.kill(os.getpid(), signal.SIGSTOP)
 
     def wait(self, seconds: float) -> str:
         """Return the keys that were pressed, waiting for the first one for at most that long."""
@@ -85,10 +109,9 @@ class Keys:
             with _unstopped(), contextlib.suppress(termios.error):  # the terminal is gone
                 termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
-    def _suspend(self, _number: int, _frame: object) -> None:
-        """Stop as Ctrl-Z asks, with the terminal as it was. The keys are taken again when they are waited for."""
-        self._give_back()
-        os.kill(os.getpid(), signal.SIGSTOP)
+    def _note_stop(self, _number: int, _frame: object) -> None:
+        """Note it alone: what is being drawn is drawn to its end, and taken away before."""
+        self._stop_asked = True
 
 
 @contextlib.contextmanager

@@ -7,16 +7,14 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 from idkmesh import console
-from idkmesh.demo.view import NO, YES, key_lines, now_line, rows
+from idkmesh.demo.course import Said, Tone
+from idkmesh.demo.view import help_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.console import Console, Group
-    from rich.live import Live
-
     from idkmesh.demo.clients import Sales
-    from idkmesh.demo.course import Course, Said
+    from idkmesh.demo.course import Course
     from idkmesh.demo.faults import Fault
     from idkmesh.demo.seen import Seen
 
@@ -27,98 +25,61 @@ class Output(Protocol):
     def say(self, said: Said) -> None:
         """Print a line."""
 
+    def begin(self, at: float, calm: float) -> None:
+        """Say what there is to do, ``at`` so many seconds, now that all parts are well."""
+
     def show(self, course: Course, seen: Seen, sales: Sales | None, now: float) -> None:
         """Show how everything is."""
 
+    def hide(self) -> None:
+        """Leave the terminal to others, as it was, until something is shown again."""
+
 
 class Plain:
-    """A line for each thing that happens."""
+    """A line for each thing that happens. ``keyed`` says whether keys are read."""
+
+    def __init__(self, faults: Sequence[Fault], *, keyed: bool) -> None:
+        self._faults = faults
+        self._keyed = keyed
 
     def say(self, said: Said) -> None:
         """Print it."""
         console.say(str(said))
 
+    def begin(self, at: float, calm: float) -> None:
+        """Name the keys, or what comes without them."""
+        for line in help_lines(self._faults, keyed=self._keyed, calm=calm):
+            self.say(Said(at, Tone.NOTE, line))
+
     def show(self, course: Course, seen: Seen, sales: Sales | None, now: float) -> None:
         """Show nothing: lines tell what happens."""
 
-
-_STYLES = {
-    "fault": "bold red", "see": "cyan", "why": "dim", "seen": "green", "late": "yellow", "missed": "bold red",
-    "over": "bold green", "note": "",
-}  # fmt: skip
-_SIGNS = {YES: ("yes", "green"), NO: ("no", "bold red")}
-
-
-class Panel:
-    """Lines that scroll, and a panel below them that stays."""
-
-    def __init__(self, live: Live, screen: Console, link: str, faults: Sequence[Fault]) -> None:
-        self._live = live
-        self._screen = screen
-        self._link = link
-        self._faults = faults
-
-    def say(self, said: Said) -> None:
-        """Print it above the panel."""
-        from rich.table import Table  # noqa: PLC0415  an extra brings it
-        from rich.text import Text  # noqa: PLC0415  as above
-
-        style = _STYLES[said.tone.value]
-        line = Table.grid(padding=(0, 2))
-        for width in (8, 6):
-            line.add_column(min_width=width)
-        line.add_column(overflow="fold")
-        line.add_row(Text(f"{said.at:6.1f} s", "dim"), Text(said.tone.value, style), Text(said.text, style))
-        self._screen.print(line)
-
-    def show(self, course: Course, seen: Seen, sales: Sales | None, now: float) -> None:
-        """Draw the panel anew."""
-        self._live.update(self._drawn(course, seen, sales, now), refresh=True)
-
-    def _drawn(self, course: Course, seen: Seen, sales: Sales | None, now: float) -> Group:
-        from rich import box  # noqa: PLC0415  an extra brings it
-        from rich.console import Group  # noqa: PLC0415  as above
-        from rich.table import Table  # noqa: PLC0415  as above
-        from rich.text import Text  # noqa: PLC0415  as above
-
-        table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1), show_edge=False)
-        for title in ("part", "alive", "ready", "state"):
-            table.add_column(title, no_wrap=True, ratio=1 if title == "state" else None)
-        for row in rows(seen, sales):
-            signs = [Text(*_SIGNS.get(word, (word, "dim"))) for word in (row.alive, row.ready)]
-            table.add_row(Text(row.name), *signs, Text(row.state))
-        return Group(
-            Text(),
-            Text.assemble(("open ", "bold"), (self._link, "underline"), overflow="fold"),
-            table,
-            Text.assemble(("now  ", "bold"), now_line(course, now)),
-            Text.assemble(("keys ", "bold"), ("\n     ".join(key_lines(self._faults)), "dim"), overflow="fold"),
-        )
+    def hide(self) -> None:
+        """Nothing is shown."""
 
 
 @contextlib.contextmanager
-def output(link: str, faults: Sequence[Fault]) -> Iterator[Output]:
-    """Give what fits standard output."""
+def output(link: str, faults: Sequence[Fault], *, keyed: bool) -> Iterator[Output]:
+    """Give what fits standard output. ``keyed`` says whether keys are read."""
+    plain = Plain(faults, keyed=keyed)
     if not is_terminal():
-        yield Plain()
+        yield plain
         return
     try:
-        from rich.console import Console  # noqa: PLC0415  an extra brings it
-        from rich.live import Live  # noqa: PLC0415  as above
+        from idkmesh.demo.panel import Panel, terminal  # noqa: PLC0415  an extra brings what it draws with
     except ModuleNotFoundError:
-        yield Plain()
+        yield plain
         return
-    screen = Console(highlight=False, markup=False, emoji=False)
+    screen = terminal()
     if screen.is_dumb_terminal:
-        yield Plain()
+        yield plain
         return
-    live = Live(console=screen, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
-    live.start()
+    panel = Panel(screen, link, faults, keyed=keyed)
     try:
-        yield Panel(live, screen, link, faults)
+        yield panel
     finally:
         with contextlib.suppress(OSError):  # the terminal is gone
-            live.stop()
+            panel.hide()
 
 
 def is_terminal() -> bool:

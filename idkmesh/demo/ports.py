@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.console import CommandError, reason
-from idkmesh.demo.settings import ADDRESS, PAGE_PORT, ROW_LENGTH, Ports
+from idkmesh.demo.settings import ADDRESS, ROW_LENGTH, Ports
+from idkmesh.settings import TOWER, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+PAGE_PORT: Final = int(row_of(TOWER, "port").default_words)
+"""A tower's own: who asks a node and names no port asks the demo's."""
 
 LOWEST: Final = 20_000
 USUAL_CLIENTS: Final = 32_768

@@ -83,6 +83,18 @@ def restarted(seen: Seen, before: Seen) -> bool:
     return found is not None and then is not None and found.restarts > then.restarts
 
 
+def revised(times: int) -> Callable[[Seen, Seen], bool]:
+    """Return the question whether the release in the topology is populated, and was changed so often since."""
+
+    def holds(seen: Seen, before: Seen) -> bool:
+        now, then = seen.tower, before.tower
+        if now is None or then is None or now.release != "populated":
+            return False
+        return now.revision >= then.revision + times
+
+    return holds
+
+
 def _restarts(seen: Seen, *names: str) -> dict[str, int]:
     rows = {} if seen.tower is None else seen.tower.instances
     return {name: row.restarts for name, row in rows.items() if not names or name in names}

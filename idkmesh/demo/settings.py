@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ADDRESS: Final = "127.0.0.1"
-PAGE_PORT: Final = 8765
 ROW_LENGTH: Final = 7
 """Ports in a row: two replicas, store, cache, router, adapter, and one for the page where its own is taken."""
 

@@ -15,7 +15,7 @@ import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from playwright.sync_api import expect, sync_playwright
 
@@ -300,25 +300,47 @@ def topology(browser: Browser, folder: Path) -> None:
         agent.shutdown()
 
 
+class Moment(NamedTuple):
+    """A picture of the demo: ``page`` shows ``wanted`` so many seconds after the demo has said ``said``."""
+
+    said: str
+    seconds: float
+    page: str
+    wanted: str
+    name: str
+
+
+MOMENTS = (
+    Moment("the adapter says not ready: seen", 2, "overview", "is not ok", "overview"),
+    Moment("the adapter says not ready: seen", 2, "dependencies", "adapter", "dependencies"),
+    Moment("requests are refused as overloaded: seen", 3, "overview", "overloaded", "flood"),
+    Moment("no connection is free: seen", 3, "overview", "nearly full", "ingress"),
+    Moment("the adapter says not live: seen", 2, "dependencies", "No answer", "pause"),
+    Moment("web-2 is unhealthy: seen", 35, "workloads", "then restarted", "wedge"),
+)
+"""What README and tutorial show, in the order of the demo's schedule."""
+
+
 def demo(browser: Browser) -> None:
-    """Take what the tutorial shows: the demo, by its own schedule, while its store is stopped."""
+    """Take what README and tutorial show of the demo, while things go wrong in it by its own schedule."""
     command = [sys.executable, "-m", "idkmesh", "demo", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             said = iter(process.stdout or ())
-            _, link = next(said), next(said)
+            link = next(line for line in said if line.startswith("open "))
             origin, file = re.findall(r"^open (\S+)/ with the token in (\S+)$", link)[0]
             context = browser.new_context(viewport=WIDE, color_scheme="light")
             page = context.new_page()
             next(line for line in said if "all parts are well" in line)
             page.goto(f"{origin}/#token={Path(file).read_text(encoding='ascii').strip()}")
-            next(line for line in said if "the node is not ready: seen" in line)
-            expect(page.locator("#verdict")).to_have_text("Not ready", timeout=10_000)
-            take(page, "demo-overview")
-            page.goto(f"{origin}/#/dependencies")
-            expect(page.locator(".dependency")).to_have_count(5)
-            page.wait_for_timeout(1500)
-            take(page, "demo-dependencies")
+            heard = ""
+            for moment in MOMENTS:
+                page.goto(f"{origin}/#/{moment.page}")  # before it: a page that is opened in a pause shows nothing
+                if moment.said not in heard:
+                    heard = next(line for line in said if moment.said in line)
+                page.wait_for_timeout(moment.seconds * 1000)
+                expect(page.locator("body")).to_contain_text(moment.wanted)
+                take(page, f"demo-{moment.name}")
             context.close()
         finally:
             process.terminate()
@@ -355,46 +377,56 @@ def take(page: Page, name: str) -> None:
         sys.exit(f"{path.name} is larger than {MOST_BYTES:,} bytes")
 
 
+def tower(browser: Browser, origin: str) -> None:
+    """Take the pages of one that watches itself: each in light and dark, the overview narrow too."""
+    for scheme in ("light", "dark"):
+        context = browser.new_context(viewport=WIDE, color_scheme="dark" if scheme == "dark" else "light")
+        page = context.new_page()
+        page.goto(f"{origin}/#token={TOKEN}")
+        expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
+        happen(origin)
+        expect(page.locator(".latest")).to_contain_text("Limit free again", timeout=30_000)
+        page.wait_for_timeout(40_000)  # a history to look at
+        pictures(page, origin, scheme)
+        context.close()
+    context = browser.new_context(viewport=NARROW, color_scheme="light")
+    page = context.new_page()
+    page.goto(f"{origin}/#token={TOKEN}")
+    expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
+    page.wait_for_timeout(10_000)
+    take(page, "overview-narrow")
+    context.close()
+
+
+def all_but_the_demo(browser: Browser) -> None:
+    """Take the pages of control towers to which one thing each happens."""
+    ended = threading.Event()
+    with tempfile.TemporaryDirectory() as folder, control_tower(Path(folder)) as origin:
+        busy = threading.Thread(target=be_busy, args=(origin, ended))
+        busy.start()
+        try:
+            tower(browser, origin)
+            dependencies(browser, Path(folder) / "dependencies")
+            workloads(browser, Path(folder) / "workloads")
+            topology(browser, Path(folder) / "topology")
+        finally:
+            ended.set()
+            busy.join()
+
+
 def main() -> None:
-    """Write all pictures."""
+    """Write all pictures, or, with the argument ``demo``, those of the demo."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("screenshots: needs a chromium: on Debian, apt-get install chromium")
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    ended = threading.Event()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        control_tower(Path(folder)) as origin,
-        sync_playwright() as playwright,
-    ):
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        busy = threading.Thread(target=be_busy, args=(origin, ended))
-        busy.start()
         try:
-            for scheme in ("light", "dark"):
-                context = browser.new_context(viewport=WIDE, color_scheme="dark" if scheme == "dark" else "light")
-                page = context.new_page()
-                page.goto(f"{origin}/#token={TOKEN}")
-                expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
-                happen(origin)
-                expect(page.locator(".latest")).to_contain_text("Limit free again", timeout=30_000)
-                page.wait_for_timeout(40_000)  # a history to look at
-                pictures(page, origin, scheme)
-                context.close()
-            context = browser.new_context(viewport=NARROW, color_scheme="light")
-            page = context.new_page()
-            page.goto(f"{origin}/#token={TOKEN}")
-            expect(page.locator("#verdict")).to_have_text("Ready", timeout=10_000)
-            page.wait_for_timeout(10_000)
-            take(page, "overview-narrow")
-            context.close()
-            dependencies(browser, Path(folder) / "dependencies")
-            workloads(browser, Path(folder) / "workloads")
-            topology(browser, Path(folder) / "topology")
+            if sys.argv[1:] != ["demo"]:
+                all_but_the_demo(browser)
             demo(browser)
         finally:
-            ended.set()
-            busy.join()
             browser.close()
 
 

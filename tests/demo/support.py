@@ -16,7 +16,7 @@ NAMES = ("web-1", "web-2", "store-1", "cache-1", "worker-1")
 WELL_INSTANCE = InstanceSeen(running=True, health="healthy", progress=None, restarts=0, restart_in=None)
 WELL_TOWER = TowerSeen(
     readiness="ready",
-    verdicts=dict.fromkeys(("store", "cache", "web-1", "web-2", "worker"), "ok"),
+    verdicts=dict.fromkeys(("store", "cache", "web-1", "web-2", "worker", "adapter"), "ok"),
     instances=dict.fromkeys(NAMES, WELL_INSTANCE),
     free_connections=60,
     release="populated",

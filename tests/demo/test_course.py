@@ -68,7 +68,7 @@ def test_the_schedule_can_be_stopped() -> None:
     assert texts(going.switch(101.0)) == ["the schedule is off"]
     assert list(going.tick(200.0, seen_at(200.0))) == []
     assert going.countdown(200.0) is None
-    assert texts(going.switch(201.0)) == ["the schedule is on"]
+    assert texts(going.switch(201.0)) == ["the schedule is on", "next: slow the cache in 10 s"]
     assert done(going.tick(210.9, seen_at(210.9))) == []
     assert done(going.tick(211.0, seen_at(211.0))) == [("slow the cache", False)]
 
@@ -81,7 +81,7 @@ def test_no_fault_that_could_not_be_over() -> None:
     assert done(course(long, SECOND, until=117.9).tick(110.0, seen_at(110.0))) == []
     assert course(long, SECOND, until=117.9).countdown(105.0) is None
     told = [texts(Course(faults=(SECOND,), began=100.0, until=end).well(100.0))[1] for end in (118.0, 117.9)]
-    assert told == ["the first fault comes in 10 s", "no fault could be over by the end"]
+    assert told == ["next: the second in 10 s", "no fault could be over by the end"]
     assert course(long, SECOND, until=118.0).countdown(105.0) == ("next: the second in", 5.0)
 
 
@@ -134,7 +134,9 @@ def test_the_recovery_is_looked_for_too() -> None:
     assert done(going.tick(106.0, failing(106.0, "cache"))) == [("slow the cache", True)]
     assert list(going.tick(107.0, failing(107.0, "cache"))) == []
     said = texts(going.tick(108.0, seen_at(108.0)))
-    assert said == ["the cache is ok: seen after 2.0 s (bound 3.0 s)", "slow the cache: over"]
+    assert said == [
+        "the cache is ok: seen after 2.0 s (bound 3.0 s)", "slow the cache: over", "next: the second in 10 s",
+    ]  # fmt: skip
     assert going.phase is Phase.CALM
 
 
@@ -155,6 +157,17 @@ def test_a_fault_that_is_ended_early() -> None:
     assert texts(things) == ["ended early; not waited for: the cache is failing", "slow the cache: undone"]
     assert done(things) == [("slow the cache", True)]
     assert str(going.tally) == "0 seen in time, 0 late, 0 not as announced"
+
+
+def test_time_without_a_look_counts_for_nothing() -> None:
+    """DM-4.1: while it was suspended nothing was late, nothing was missed, and the end came no nearer."""
+    going = course(until=200.0)
+    list(going.ask_for(FIRST, 101.0, seen_at(101.0)))
+    (said,) = going.missed_time(151.0, 49.0)
+    assert str(said) == "    2.0 s  note    on again: 49 s without a look, which count for nothing"
+    assert going.until == 249.0
+    assert list(going.tick(151.0, failing(149.9, "cache"))) == []
+    assert texts(going.tick(151.5, failing(151.0, "cache"))) == ["the cache is failing: seen after 1.5 s (bound 2.0 s)"]
 
 
 def test_a_countdown() -> None:

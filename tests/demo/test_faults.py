@@ -83,6 +83,7 @@ EVIDENCE: dict[str, Seen] = {
     "the adapter says live, not ready": seen_at(2.0, ready=False),
     "the adapter says not live": seen_at(2.0, live=False, ready=False),
     "web-2 is failing": failing(2.0, "web-2"),
+    "the topology has another revision": seen_at(2.0, revision=2),
     "web-2 is unhealthy": seen_at(2.0, instances=UNHEALTHY),
     "web-2 is restarted": seen_at(2.0, instances=RESTARTED),
 }
@@ -121,8 +122,24 @@ def test_what_is_to_hold(fault: Fault, each: Expectation) -> None:
 @pytest.mark.parametrize(("fault", "each"), rows("after"), ids=name)
 def test_the_recovery_is_seen_once_all_is_well(fault: Fault, each: Expectation) -> None:
     """DM-3.3: what is expected after a fault is that all is as before."""
-    assert each.holds(BEFORE, BEFORE)
+    assert each.holds(seen_at(2.0, revision=3) if "another revision" in each.what else BEFORE, BEFORE)
     assert not each.holds(Seen(), BEFORE)
+
+
+def test_the_second_revision_is_another_one() -> None:
+    """DM-3.3: what a fault has brought to the topology is no recovery from it; an empty release is none either."""
+    (each,) = (each for each in TABLE["wedge a replica"].after if "another revision" in each.what)
+    assert not each.holds(seen_at(2.0, revision=2), BEFORE)
+    assert not each.holds(seen_at(2.0, revision=3, release="empty"), BEFORE)
+
+
+def test_without_a_router_nothing_is_announced_of_it() -> None:
+    """DM-1.3: neither in words nor among what is looked for."""
+    *_, fault = table(Figures(), routed=False)
+    assert fault.name == "wedge a replica"
+    assert "opology" not in fault.see
+    assert "releases.json" not in fault.does
+    assert [each.what for each in (*fault.then, *fault.after) if "topology" in each.what] == []
 
 
 def test_a_store_that_is_gone_was_not_restarted() -> None:

@@ -13,9 +13,9 @@ from idkmesh.cli import main
 from idkmesh.console import CommandError
 from idkmesh.demo import files
 from idkmesh.demo.clients import room
-from idkmesh.demo.ports import LOWEST, chosen, first_free, is_free
+from idkmesh.demo.ports import LOWEST, PAGE_PORT, chosen, first_free, is_free
 from idkmesh.demo.seen import tower_seen
-from idkmesh.demo.settings import PAGE_PORT, ROW_LENGTH, Figures, Ports, Site
+from idkmesh.demo.settings import ROW_LENGTH, Figures, Ports, Site
 from idkmesh.demo.shop.cache import delay_seconds
 from idkmesh.demo.shop.check import is_fresh, says_yes
 from idkmesh.health.matrix_file import read_matrix

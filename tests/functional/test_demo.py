@@ -26,6 +26,10 @@ import pytest
 from idkmesh.console import EXIT_PIPE_CLOSED
 from idkmesh.demo import files
 from idkmesh.demo.children import shop_processes
+from idkmesh.demo.faults import table
+from idkmesh.demo.folder import processes_of
+from idkmesh.demo.ports import PAGE_PORT
+from idkmesh.demo.settings import Figures
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS, started_at
 from tests.functional.supervise_support import PATIENCE, until
 from tests.test_cli import COMMAND, environment, idkmesh
@@ -43,6 +47,8 @@ import sys
 from dataclasses import replace
 from idkmesh import console
 from idkmesh.demo.faults import table
+from idkmesh.demo.folder import processes_of
+from idkmesh.demo.ports import PAGE_PORT
 from idkmesh.demo.settings import Figures
 from idkmesh.commands.demo import Request, demo
 _, store, flood, ingress, pause, wedge = table(Figures())
@@ -52,9 +58,17 @@ rows = [
     replace(fault, seconds=1.0, stays=tuple(each for each in fault.stays if "ready" not in each.what))
     for fault in (store, *(replace(each, after=pause.after[1:]) for each in (flood, ingress)), pause)
 ]
-rows.append(replace(wedge, seconds=1.0, then=wedge.then[:1], stays=(), after=wedge.after[:1]))
+rows.append(replace(wedge, seconds=1.0, then=wedge.then[:2], stays=(), after=(wedge.after[0], wedge.after[-1])))
 sys.exit(console.run(lambda: demo(Request(0, 600.0), rows, 0.2)))
 """
+
+CALM = """
+import sys
+from idkmesh import console
+from idkmesh.commands.demo import Request, demo
+sys.exit(console.run(lambda: demo(Request(0), calm=3600.0)))
+"""
+"""The demo as it is, in which faults come by keys alone: it may wait for its test."""
 
 BROKEN = """
 import sys
@@ -63,6 +77,8 @@ for name in ("httpcore", "rich"):
 from dataclasses import replace
 from idkmesh import console
 from idkmesh.demo.faults import Expectation, table
+from idkmesh.demo.folder import processes_of
+from idkmesh.demo.ports import PAGE_PORT
 from idkmesh.demo.settings import Figures
 from idkmesh.commands.demo import Request, demo
 never = Expectation(what="pigs fly", bound=0.0, holds=lambda seen, before: False)
@@ -129,8 +145,8 @@ class Demo:
 
 
 @contextlib.contextmanager
-def nothing_left(demo: Demo) -> Iterator[None]:
-    """Expect the end meanwhile, and no process and no folder of it after that."""
+def nothing_left(demo: Demo, *, killed: bool = False) -> Iterator[None]:
+    """Expect the end meanwhile, and no process of it after that, nor a folder where it was not ``killed``."""
     folder, known = demo.folder, descendants(demo.process.pid)
     watching = threading.Event()
 
@@ -146,15 +162,16 @@ def nothing_left(demo: Demo) -> Iterator[None]:
     finally:
         watching.set()
         watcher.join()
-    until(lambda: all(started_at(pid) != start for pid, start in known.items() if start), known)
-    assert not folder.exists()
+    until(lambda: all(started_at(pid) != start for pid, start in known.items() if start), known, LONG)
+    assert len(known) >= 2
+    assert folder.exists() == killed
 
 
 @contextlib.contextmanager
-def plain(*command: str) -> Iterator[Demo]:
+def plain(*command: str, **more: str) -> Iterator[Demo]:
     """Run one whose output is a pipe, and whose input says nothing."""
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment()
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(**more)
     )
     assert process.stdout is not None
     demo = Demo(process, process.stdout.fileno())
@@ -170,14 +187,14 @@ def plain(*command: str) -> Iterator[Demo]:
 class Terminal(Demo):
     """A demo with a terminal of its own, whose other end is here."""
 
-    def __init__(self, command: tuple[str, ...]) -> None:
+    def __init__(self, command: tuple[str, ...], **more: str) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 90, 0, 0))
         self.slave = slave
         self.modes: list[Any] = termios.tcgetattr(slave)
         process = subprocess.Popen(
             [sys.executable, "-c", LEADER, *command], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-            env=environment(TERM="xterm-256color"),
+            env=environment(TERM="xterm-256color", **more),
         )  # fmt: skip
         super().__init__(process, self.master)
 
@@ -195,7 +212,13 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 @contextlib.contextmanager
 def terminal(*command: str) -> Iterator[Terminal]:
-    demo = Terminal(command)
+    with closing(Terminal(command)) as demo:
+        yield demo
+
+
+@contextlib.contextmanager
+def closing(demo: Terminal) -> Iterator[Terminal]:
+    """End it, if that is not done, and its terminal."""
     try:
         yield demo
     finally:
@@ -244,26 +267,122 @@ def test_all_faults() -> None:
     assert token not in text
 
 
-@pytest.mark.parametrize("how", ["q", "Ctrl-D", "Ctrl-C", "Ctrl-\\", "SIGTERM", "SIGHUP", "closed"])
-def test_every_end(how: str) -> None:
-    """DM-4.1, DM-5.1, DM-5.2: whatever ends it, nothing is left, and the terminal is as it was."""
-    keys = {"q": b"q", "Ctrl-D": b"\x04", "Ctrl-C": b"\x03", "Ctrl-\\": b"\x1c"}
-    with terminal(*COMMAND, "demo", "--port=0") as demo:
-        demo.wait_for("q quit", LONG)
+WAYS = {
+    "q": "slow the cache", "Ctrl-D": "stop the store", "Ctrl-C": "flood the server", "Ctrl-\\": "fill the ingress",
+    "SIGTERM": "pause a node", "SIGHUP": "wedge a replica", "closed": "pause a node", "SIGKILL": "pause a node",
+}  # fmt: skip
+"""Each way to end it, and the fault in the middle of which it comes."""
+
+KEYS = {"q": b"q", "Ctrl-D": b"\x04", "Ctrl-C": b"\x03", "Ctrl-\\": b"\x1c"}
+FAULT_KEYS = {fault.name: fault.key.encode() for fault in table(Figures())}
+
+
+class Ahead:
+    """Demos on terminals, of which the next one starts while the one before is tested."""
+
+    def __init__(self, count: int, place: Path) -> None:
+        self.place = place
+        """Where their folders are: other demos of this machine do not remove what a killed one leaves here."""
+        self._left = count
+        self._begun: list[Terminal] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._left:
+            self._left -= 1
+            self._begun.append(self._another())
+
+    def _another(self) -> Terminal:
+        return Terminal((sys.executable, "-c", CALM), TMPDIR=str(self.place))
+
+    @contextlib.contextmanager
+    def next(self) -> Iterator[Terminal]:
+        """Give the one that was begun, and begin another."""
+        demo = self._begun.pop() if self._begun else self._another()
+        self._begin()
+        with closing(demo):
+            yield demo
+
+    def close(self) -> None:
+        for demo in self._begun:
+            with closing(demo):
+                pass
+
+
+@pytest.fixture(scope="module")
+def ahead(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ahead]:
+    wanted = sum("ahead" in getattr(each, "fixturenames", ()) for each in request.session.items)
+    demos = Ahead(wanted, tmp_path_factory.mktemp("demos"))
+    try:
+        yield demos
+    finally:
+        demos.close()
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_every_end(how: str, ahead: Ahead) -> None:
+    """DM-1.5, DM-3.4, DM-4.1, DM-4.2, DM-5.1, DM-5.2: whatever ends it, in the middle of a fault, nothing is left.
+
+    The terminal has its modes and its cursor. After SIGKILL it has not, and the folder stays until another demo begins.
+    """
+    with ahead.next() as demo:
+        demo.wait_for("all parts are well", LONG)
+        demo.press(FAULT_KEYS[WAYS[how]])
+        demo.wait_for(f"{WAYS[how]}: ")
         assert "#token=" in demo.text
         assert termios.tcgetattr(demo.slave) != demo.modes
-        with nothing_left(demo):
-            if how in keys:
-                demo.press(keys[how])
+        if how == "q":
+            suspend(demo)
+        with nothing_left(demo, killed=how == "SIGKILL"):
+            if how in KEYS:
+                demo.press(KEYS[how])
             elif how == "closed":
                 os.close(demo.slave)
                 os.close(demo.master)
             else:
                 demo.process.send_signal(getattr(signal, how))
             code = demo.process.wait(PATIENCE)
-        if how != "closed":
+        if how == "SIGKILL":
+            assert_the_next_one_removes(demo.folder, ahead.place)
+        elif how != "closed":
             assert code == 0, demo.text
             assert termios.tcgetattr(demo.slave) == demo.modes
+            demo.ended()
+            assert has_cursor(demo)
+
+
+def has_cursor(demo: Demo) -> bool:
+    return demo.text.rindex("\x1b[?25h") > demo.text.rindex("\x1b[?25l")
+
+
+def suspend(demo: Terminal) -> None:
+    """DM-4.1: Ctrl-Z gives modes and cursor to the shell; the keys are read again once it goes on."""
+    modes = termios.tcgetattr(demo.slave)
+    demo.press(b"\x1a")
+    until(lambda: state(demo.process.pid) == "T", "Ctrl-Z")
+    assert termios.tcgetattr(demo.slave) == demo.modes
+    until(lambda: has_cursor(demo), "the cursor")
+    demo.process.send_signal(signal.SIGCONT)
+    until(lambda: termios.tcgetattr(demo.slave) == modes, "the keys again")
+
+
+def assert_the_next_one_removes(folder: Path, place: Path) -> None:
+    """DM-1.5, DM-4.2, DM-5.2, DM-5.3: the usual port is another's, which it says, and takes a free one.
+
+    It ends by itself, with 0: nothing could be over in time, so nothing was missed.
+    """
+    until(lambda: not processes_of(folder), "the commands that the tower had begun", LONG)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # then somebody else has it
+            stack.enter_context(socket.create_server(("127.0.0.1", PAGE_PORT)))
+        demo = stack.enter_context(plain(*COMMAND, "demo", "--for=1", TMPDIR=str(place)))
+        with nothing_left(demo):
+            text = demo.ended()
+    assert f"removed {folder}, which a demo has left that was killed\n" in text
+    assert not folder.exists()
+    (page,) = re.findall(r"^open http://127\.0\.0\.1:(\d+)/", text, re.MULTILINE)
+    assert f"port {PAGE_PORT} is in use, by another demo perhaps: this page is at {page}\n" in text
+    assert re.search(r"note    ending: 0 seen in time, 0 late, 0 not as announced\nended\n$", text)
 
 
 def test_keys_and_what_is_there_without_the_extra() -> None:
@@ -289,7 +408,7 @@ def test_keys_and_what_is_there_without_the_extra() -> None:
         demo.wait_for("slow the cache: over", LONG)
         assert not (demo.folder / "cache.delay").exists()
         modes = termios.tcgetattr(demo.slave)
-        demo.press(b"\x1a")
+        demo.press(b"1\x1a")
         until(lambda: state(demo.process.pid) == "T", "Ctrl-Z")
         assert termios.tcgetattr(demo.slave) == demo.modes
         demo.process.send_signal(signal.SIGCONT)
@@ -310,18 +429,6 @@ def test_an_output_that_nobody_reads() -> None:
         demo.stop_reading()
         demo.process.stdout.close()
         demo.ended(EXIT_PIPE_CLOSED)
-
-
-def test_a_demo_that_is_killed() -> None:
-    """DM-5.2: SIGKILL leaves its folder, and no process."""
-    with plain(*COMMAND, "demo", "--port=0") as demo:
-        demo.wait_for_shop()
-        folder, before = demo.folder, descendants(demo.process.pid)
-        assert len(before) >= 9
-        demo.process.kill()
-        until(lambda: all(started_at(pid) != start for pid, start in before.items()), before, LONG)
-        assert folder.exists()
-        subprocess.run(["rm", "-r", str(folder)], check=True)
 
 
 def test_a_part_that_ends() -> None:
@@ -347,13 +454,6 @@ def test_a_second_signal() -> None:
         assert time.monotonic() - began < GRACE_SECONDS
 
 
-def test_it_ends_by_itself() -> None:
-    """DM-4.2, DM-5.3: `--for` ends it, with 0 where nothing was missed: here nothing could be over in time."""
-    with plain(*COMMAND, "demo", "--port=0", "--for=1") as demo, nothing_left(demo):
-        text = demo.ended()
-    assert re.search(r"note    ending: 0 seen in time, 0 late, 0 not as announced\nended\n$", text)
-
-
 @pytest.mark.parametrize("flag", ["--for=0", "--for=1.5", "--for=-1", "--port=x"])
 def test_wrong_usage(flag: str) -> None:
     """DM-5.3: one line and exit code 2."""
@@ -364,9 +464,18 @@ def test_wrong_usage(flag: str) -> None:
 def test_a_port_that_is_taken() -> None:
     """DM-1.5: one line and exit code 1, and nothing is started."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        code, out, errors = idkmesh("demo", f"--port={listener.getsockname()[1]}")
-    assert (code, out) == (1, "")
-    assert re.fullmatch(r"idkmesh: cannot listen on 127\.0\.0\.1:\d+: the port is in use; .*\n", errors)
+        port = listener.getsockname()[1]
+        done = [idkmesh("demo", f"--port={port}"), idkmesh("demo", IDKMESH_PORT=str(port))]
+    for code, out, errors in done:
+        assert (code, out) == (1, "")
+        assert re.fullmatch(rf"idkmesh: cannot listen on 127\.0\.0\.1:{port}: the port is in use; .*\n", errors)
+
+
+def test_a_variable_that_is_no_port() -> None:
+    """DM-1.5, CT-9.11: it is named, with exit code 2."""
+    code, out, errors = idkmesh("demo", IDKMESH_PORT="x")
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"idkmesh: IDKMESH_PORT.*\n", errors)
 
 
 def towers(demo: Demo) -> list[int]:

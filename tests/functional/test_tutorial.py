@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from idkmesh.demo.faults import table
-from idkmesh.demo.settings import PAGE_PORT, Figures
+from idkmesh.demo.ports import PAGE_PORT
+from idkmesh.demo.settings import Figures
 from tests.documents import ROOT, WAIT, answer, blocks_of, environment, running, shell
 from tests.functional.supervise_support import until
 
