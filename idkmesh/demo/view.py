@@ -142,8 +142,9 @@ def _lines(texts: Sequence[str], width: int) -> list[str]:
 
 def help_lines(faults: Sequence[Fault], *, keyed: bool, calm: float) -> list[str]:
     """Return what a panel would show all the while: what each key does, and which faults come by themselves."""
-    names = ", ".join(f"{fault.key if keyed else ''} {fault.name}".strip() for fault in faults)
     if keyed:
+        names = ", ".join(f"{fault.key} {fault.name}" for fault in faults)
         return [f"keys: {names}; u ends the fault, s stops the schedule or starts it, o opens the page, q quits"]
+    names = ", ".join(f"{fault.name} (up to {fault.longest:.0f} s)" for fault in faults)
     order = f"by itself, {calm:.0f} s from the end of one to the next: {names}; then again"
     return [order, f"{NO_KEYS}, as SIGTERM does"]

@@ -86,7 +86,7 @@ def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) ->
         out.hide()
     first, order, end = capsys.readouterr().out.splitlines()
     assert first == "    1.0 s  seen    the cache is failing"
-    names = ", ".join(fault.name for fault in FAULTS)
+    names = ", ".join(f"{fault.name} (up to {fault.longest:.0f} s)" for fault in FAULTS)
     assert order == f"    2.0 s  note    by itself, 10 s from the end of one to the next: {names}; then again"
     assert end == "    2.0 s  note    Ctrl-C ends it, as SIGTERM does"
 
