@@ -342,6 +342,25 @@ def test_a_provider_that_cannot_be_used_is_told_without_a_release(watched: Watch
         page.close()
 
 
+SIGNS_OF_INVOCATIONS = """async () => {
+    const { TOPOLOGY_TYPES } = await import("/static/topology_events.js");
+    const [, sign] = TOPOLOGY_TYPES["idkmesh.agent.invoked"];
+    const of = (outcome, status) => sign({ outcome, status });
+    return [
+        of("answered", 200), of("answered", 404), of("answered", 503),
+        of("AGENT_TRANSPORT_FAILED", null), of("<b>", null),
+    ];
+}"""
+
+
+def test_the_sign_of_an_invocation(browser: Browser, tower: Tower) -> None:
+    """RT-12.2: an agent that answered 503 has answered, and no green sign says that all is well."""
+    page = browser.new_page()
+    page.goto(f"{tower.origin}/static/icon.svg")
+    assert page.evaluate(SIGNS_OF_INVOCATIONS) == ["good", "good", "warn", "bad", "bad"]
+    page.close()
+
+
 CAUSE_WORDS = """async () => {
     const { causeWords, countedWords, lostWords, routerLine } = await import("/static/pages/router_words.js");
     const router = { listen: null, provider: "etcd", observes: true, usable: false, cause: null };

@@ -18,6 +18,9 @@ const OUTCOMES = {
 };
 const outcomeOf = (outcome) => (Object.hasOwn(OUTCOMES, outcome) ? OUTCOMES[outcome] : ["Router failed", "bad"]);
 
+// An agent that answers 503 has answered, and the router did its part: it is a warning all the same.
+const outcomeSign = ({ outcome, status }) => (status >= 500 ? "warn" : outcomeOf(outcome)[1]);
+
 export const TOPOLOGY_TYPES = {
   "idkmesh.topology.opened": ["Release observed", "info", (_, subject) => `${subject}: used for the first time`],
   "idkmesh.topology.changed": [
@@ -55,7 +58,7 @@ export const TOPOLOGY_TYPES = {
   "idkmesh.topology.provider_back": ["Provider back", "good", (_, subject) => `${subject}: can be used again`],
   "idkmesh.agent.invoked": [
     ({ outcome }) => outcomeOf(outcome)[0],
-    ({ outcome }) => outcomeOf(outcome)[1],
+    outcomeSign,
     ({ credential, outcome, state, localRevision: revision, status, seconds, reason }, subject) =>
       [
         `${subject}: ${outcome}${reason ? ` (${reason})` : ""}`,
