@@ -24,6 +24,11 @@ def projection_row(path: str, projection: Callable[[], Response]) -> Probe:
         operation="getTopology",
         summary="What the router has observed of each release that was asked for.",
         answers=(
-            Answer(status=200, meaning="All of them.", content_types=(JSON,), schema="router-topology-status.v1.json"),
+            Answer(
+                status=200,
+                meaning="All of them; with X-IDKMesh-Age as they were that many seconds ago (RT-11.6).",
+                content_types=(JSON,),
+                schema="router-topology-status.v1.json",
+            ),
         ),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ class StoredBody:
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.length = 0
+        self._descriptor = -1
         with tempfile.TemporaryFile(buffering=0) as file:
             for piece in pieces:
                 view = memoryview(piece)
@@ -32,7 +32,11 @@ class StoredBody:
                     self.length += written
                     view = view[written:]
             self._descriptor = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self._descriptor)
+
+    def __del__(self) -> None:
+        """Close the file; who still sends it has a descriptor of his own."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
     def add_to(self, outbox: Outbox) -> None:
         """Have all of it sent.
