@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 STEP: Final = 5_000
 WARM_UP: Final = 20_000
-"""Connections before the baseline, of the same kinds: most workers are there then, and what the C library keeps for each
-is mostly full (docs/explanation/limits.md). They do not count."""
+"""Connections before the baseline, of the same kinds: most workers are there then, and what the C library keeps for
+each is mostly full (docs/explanation/limits.md). They do not count."""
 FILLING: Final = 5_000
 """Invocations before those, each an event: so many that the latest events that streams are written from (4 MiB), and
 the pages that the store's writer keeps (2 MiB), are all there. Both are bounded, and would seem lost if they came
