@@ -21,31 +21,19 @@ from tests.documents import ROOT, WAIT, answer, blocks_of, environment, running
 if TYPE_CHECKING:
     from pathlib import Path
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+HOWTO = ROOT / "docs" / "howto"
+PAGES = (ROOT / "README.md", *sorted(HOWTO.glob("*.md")))
 DOCKERFILE = (ROOT / "examples" / "Dockerfile").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """Return the README's blocks of one language."""
-    return [block.text for block in blocks_of(ROOT / "README.md") if block.language == language]
-
-
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_python_blocks_of_the_readme(number: int, tmp_path: Path) -> None:
-    """Rule: each program of the README runs as it stands, and answers 200 (on a free port in place of 8000)."""
-    source = blocks("python")[number]
-    assert source.count("8000") == 1
-    port = free_port()
-    program = tmp_path / "program.py"
-    program.write_text(source.replace("8000", str(port)), encoding="utf-8")
-    shutil.copy(ROOT / "examples" / "probe-matrix.yaml", tmp_path)
-    with running([sys.executable, str(program)], tmp_path):
-        assert answer(port).status == 200
+def typed() -> list[str]:
+    """Return what README and how-to pages have a reader type, block for block, the README first."""
+    return [block.text for path in PAGES for block in blocks_of(path) if block.language == "sh"]
 
 
 def test_asking_a_probe_path() -> None:
     """HL-6.2: the README's second command asks the control tower that the first one started, and says yes."""
-    assert "scripts/run healthcheck\n" in blocks("sh")
+    assert "scripts/run healthcheck\n" in typed()
     port = free_port()
     with running([sys.executable, "-m", "idkmesh", "control-tower", "--port", str(port)]):
         assert answer(port, "/readyz", 200).status == 200
@@ -88,7 +76,8 @@ def test_the_health_check_of_the_dockerfile(tmp_path: Path) -> None:
     assert [name for name, value in seconds.items() if f"--{name}={value}s " not in dockerfile] == []
     assert f"--retries={figures.liveness.failure_threshold} " in dockerfile
     assert check == ["healthcheck", "--live", "--port", "9000"]
-    assert "`HEALTHCHECK CMD [" + json.dumps(["idkmesh", *check])[1:] + "`" in " ".join(README.split())
+    page = " ".join((HOWTO / "health.md").read_text(encoding="utf-8").split())
+    assert "`HEALTHCHECK CMD [" + json.dumps(["idkmesh", *check])[1:] + "`" in page
 
     port = str(free_port())
     assert serve[-1] == "0.0.0.0:9000"
@@ -103,8 +92,8 @@ def test_the_health_check_of_the_dockerfile(tmp_path: Path) -> None:
 
 
 def test_printing_a_stanza() -> None:
-    """HL-6.3: the README's commands take the example's matrix: what they name is there."""
-    (block,) = (block for block in blocks("sh") if "probes run" in block)
+    """HL-6.3: the page's commands take the example's matrix: what they name is there."""
+    (block,) = (block for block in typed() if "probes run" in block)
     for line in block.splitlines():
         command = [sys.executable, "-m", *line.split()]
         done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=WAIT)
@@ -113,9 +102,11 @@ def test_printing_a_stanza() -> None:
         assert done.stderr == ""
 
 
-def test_the_modules_of_the_readme() -> None:
-    """AR-2.7: the declarations that the README names are taken; those that it has first need no platform."""
-    named = re.findall(r"^idkmesh (modules check|control-tower|supervise) .*?(examples/\S+)", README, re.MULTILINE)
+def test_the_modules_of_the_page() -> None:
+    """AR-2.7: the declarations that the page names are taken; those that it has first need no platform."""
+    named = re.findall(
+        r"^idkmesh (modules check|control-tower|supervise) .*?(examples/\S+)", "\n".join(typed()), re.MULTILINE
+    )
     assert [file for _, file in named] == ["examples/modules-local.yaml"] * 3
     for file, drivers in {
         "examples/modules-local.yaml": {"process"},
@@ -125,22 +116,9 @@ def test_the_modules_of_the_readme() -> None:
         assert {module.driver for module in declared.modules} == drivers
 
 
-def test_run_serves_something_to_see(tmp_path: Path) -> None:
-    """Rule: the README's command starts a control tower alone, and prints its link."""
-    port_file = tmp_path / "port"
-    assert "scripts/run control-tower\n" in blocks("sh")
-    command = [str(ROOT / "scripts" / "run"), "control-tower", "--port", "0", "--port-file", str(port_file)]
-    with running(command) as process:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(2)]
-        port = int(port_file.read_text())
-        assert f"http://127.0.0.1:{port}/#token=" in lines[1]
-        assert answer(port).status == 200
-
-
 def test_run_defaults_to_the_demo() -> None:
     """DM-6.1: `scripts/run`, the first command of the README, is the demo; `scripts/run ARGS` is `idkmesh ARGS`."""
-    assert blocks("sh")[0] == "scripts/run\n"
+    assert typed()[0] == "scripts/run\n"
     with running([str(ROOT / "scripts" / "run")]) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
@@ -151,19 +129,9 @@ def test_run_defaults_to_the_demo() -> None:
     assert "control-tower" in shown.stdout
 
 
-def test_serving_a_folder(tmp_path: Path) -> None:
-    """Rule: `idkmesh serve .` serves the folder it is called in."""
-    assert "idkmesh serve .\n" in blocks("sh")
-    (tmp_path / "file.txt").write_text("content")
-    port = free_port()
-    command = [sys.executable, "-m", "idkmesh", *["serve", "."], "--port", str(port)]
-    with running(command, tmp_path):
-        assert answer(port, "/file.txt").status == 200
-
-
 def test_listing_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule: `idkmesh events list` prints what a control tower has recorded."""
-    assert "idkmesh events list\n" in blocks("sh")
+    assert "idkmesh events list\n" in typed()
     monkeypatch.setenv("IDKMESH_STORE", str(tmp_path / "events.sqlite3"))
     tower = [sys.executable, "-m", "idkmesh", "control-tower", "--port", "0"]
     with running(tower) as process:
@@ -178,8 +146,8 @@ def test_listing_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_reading_the_stream_with_curl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule: the README's curl reads the stream with the token of the variable, until the tower drains."""
-    (command,) = (block for block in blocks("sh") if block.startswith("curl -N"))
+    """Rule: the page's curl reads the stream with the token of the variable, until the tower drains."""
+    (command,) = (block for block in typed() if block.startswith("curl -N"))
     monkeypatch.setenv("IDKMESH_STORE", str(tmp_path / "events.sqlite3"))
     monkeypatch.setenv("IDKMESH_CONTROL_TOWER_TOKEN", "token-of-the-test-suite-0123456789abcdef")
     port = free_port()
@@ -198,20 +166,9 @@ def test_reading_the_stream_with_curl(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_inspecting_a_request() -> None:
-    """Rule: the README's pipe prints the verdict, and exits 1 because the request is refused."""
-    (command,) = (block for block in blocks("sh") if "inspect-request" in block)
+    """Rule: the page's pipe prints the verdict, and exits 1 because the request is refused."""
+    (command,) = (block for block in typed() if "inspect-request" in block)
     done = subprocess.run(command, shell=True, env=environment(), check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert json.loads(done.stdout)["verdict"] == "refused"
-    assert done.stderr == ""
-
-
-def test_inspecting_a_manifest() -> None:
-    """HL-7.1: the README's command finds in the example what restarts a healthy process when a database is down."""
-    (command,) = (block for block in blocks("sh") if block.startswith("idkmesh inspect "))
-    done = subprocess.run(
-        [sys.executable, "-m", *command.split()], cwd=ROOT, check=False, capture_output=True, text=True, timeout=WAIT
-    )
-    assert done.returncode == 1
-    assert "PB103" in done.stdout
     assert done.stderr == ""

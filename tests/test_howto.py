@@ -48,9 +48,8 @@ if TYPE_CHECKING:
 FOLDER = ROOT / "docs" / "howto"
 OLDER = ("ALERTS.md", "INSPECTION.md", "REHEARSAL.md")
 """Pages beside the folder. The readiness adapter's has its trials in ``tests/adapter/test_deployment.py``."""
-PAGES = {
-    path.name: blocks_of(path) for path in (*(FOLDER.parent / name for name in OLDER), *sorted(FOLDER.glob("*.md")))
-}
+READ = (ROOT / "README.md", *(FOLDER.parent / name for name in OLDER), *sorted(FOLDER.glob("*.md")))
+PAGES = {path.name: blocks_of(path) for path in READ}
 MATRIX = ROOT / "examples" / "probe-matrix.yaml"
 GATED = ROOT / "deploy" / "readiness-adapter" / "kubernetes.yaml"
 
@@ -139,6 +138,34 @@ def serves_django(folder: Path, line: str, *paths: tuple[str, int]) -> None:
     with running([sys.executable, "-m", *shlex.split(line), "--port", str(port)], folder):
         for path, status in paths:
             assert answer(port, path, status).status == status
+
+
+def serves_with_probes(block: Block, folder: Path) -> None:
+    """Serve a callable with the example's matrix: it is alive, and says that the example's database is not here."""
+    (folder / "app.py").write_text("def app(_, start):\n    start('200 OK', [])\n    return []\n", encoding="utf-8")
+    shutil.copy(MATRIX, folder)
+    port, probes = free_port(), free_port()
+    line = block.text.replace("0.0.0.0:9000", f"127.0.0.1:{probes}")
+    with running([sys.executable, "-m", *shlex.split(line), "--port", str(port)], folder):
+        assert answer(port).status == 200
+        assert answer(probes, "/livez", 200).status == 200
+        assert answer(probes, "/readyz", 503).status == 503
+
+
+def supervises(block: Block, folder: Path) -> None:
+    """Run commands of a checkout: the last one goes on until it is ended, with a store of its own."""
+    *first, last = block.text.splitlines()
+    for line in first:
+        assert shell(line).returncode == 0
+    port = ["--port", "0"] if "control-tower" in last else []
+    command = [sys.executable, "-m", *shlex.split(last), *port, "--store", str(folder / "events.sqlite3")]
+    with running(command) as process:
+        assert process.stdout is not None
+        told = ""
+        while "events are kept in" not in told:
+            line = process.stdout.readline()
+            assert line, told
+            told += line
 
 
 def starts_a_project(block: Block, folder: Path) -> None:
@@ -357,10 +384,18 @@ def gitlab_steps(document: Any) -> list[str]:
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
+DOCUMENTS_TEST = "tests/test_documents.py"
 ROUTER = "tests/functional/test_howto_router.py"
 LXD = "tests/functional/test_lxd_supervise.py"
 
 TRIALS: dict[str, list[Trial]] = {
+    "README.md": [
+        tried_by(DOCUMENTS_TEST, "test_run_defaults_to_the_demo"),
+        tried_by(DOCUMENTS_TEST, "test_asking_a_probe_path"),
+        serves(("/", 200, "hello")),
+        in_checkout,
+        tried_by("tests/test_repository.py", "test_ci_runs_the_readmes_test_command"),
+    ],
     "ALERTS.md": [scrape],
     "INSPECTION.md": [inspects_the_examples],
     "REHEARSAL.md": [rehearses, shown, shown, shown],
@@ -376,11 +411,16 @@ TRIALS: dict[str, list[Trial]] = {
         tried_by(ROUTER, "test_registration_under_a_lease"),
         tried_by(ROUTER, "test_registration_under_a_lease"),
     ],
+    "events.md": [
+        tried_by(DOCUMENTS_TEST, "test_listing_events"),
+        tried_by(DOCUMENTS_TEST, "test_reading_the_stream_with_curl"),
+    ],
     "flask-and-django.md": [
         serves(("/", 200, "hello"), ("/livez", 200, "ok"), ("/readyz", 503, "orders-db")),
         starts_a_project,
         wsgi_of_the_project,
     ],
+    "health.md": [tried_by(DOCUMENTS_TEST, "test_printing_a_stanza"), serves_with_probes],
     "inspect-in-ci.md": [
         is_a_gate,
         workflow("github-workflows", github_steps),
@@ -401,7 +441,10 @@ TRIALS: dict[str, list[Trial]] = {
         runs_to_its_end,
         serves_tls,
         serves_the_folder,
+        tried_by(DOCUMENTS_TEST, "test_inspecting_a_request"),
     ],
+    "router.md": [tried_by(ROUTER, "test_the_page_of_the_router"), tried_by(ROUTER, "test_the_page_of_the_router")],
+    "supervise-modules.md": [supervises, supervises],
     "systemd.md": [in_checkout, unit, beats],
 }
 """How each block of each page is tried, in their order."""
@@ -430,6 +473,25 @@ def test_every_block_has_its_trial() -> None:
 def test_a_block(block: Block, trial: Trial, tmp_path: Path) -> None:
     """Rule: what a how-to page tells to run runs as it stands; what it tells to write is taken by who reads it."""
     trial(block, tmp_path)
+
+
+ELSEWHERE = {
+    "CONTRIBUTING.md": "tests/test_repository.py",
+    "docs/READINESS_ADAPTER.md": "tests/adapter/test_deployment.py",
+    "docs/RELIABILITY.md": "tests/test_soak.py",
+    "docs/reference/inspection.md": "tests/inspection/test_catalogue.py",
+    "docs/reference/matrix.md": "tests/health/test_matrix_page.py",
+    "docs/tutorial.md": "tests/functional/test_tutorial.py",
+}
+"""Documents whose blocks have their trials in a file of their own."""
+
+
+def test_every_document_with_a_block_has_its_trials() -> None:
+    """Rule: a document that begins to have something to type is tried too, here or where that is said."""
+    every = (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+    with_blocks = {path.relative_to(ROOT).as_posix() for path in every if blocks_of(path)}
+    assert with_blocks == {path.relative_to(ROOT).as_posix() for path in READ} | set(ELSEWHERE)
+    assert [test for test in ELSEWHERE.values() if not (ROOT / test).is_file()] == []
 
 
 def typed_commands(path: Path) -> list[list[str]]:

@@ -291,3 +291,12 @@ class TestRuns:
         assert command.main([*line, "--fresh"]) == 0
         (tmp_path / "kill.json").write_text("no state", encoding="utf-8")
         assert command.main(line) == 1
+
+    def test_what_the_page_says_to_type(self) -> None:
+        """Rule: each command of the page of reliability is one that is taken."""
+        page = (REPOSITORY / "docs" / "RELIABILITY.md").read_text(encoding="utf-8")
+        lines = [line.partition("#")[0].split() for line in page.splitlines() if line.startswith("scripts/soak")]
+        assert len(lines) == 2
+        for program, *flags in lines:
+            assert (REPOSITORY / program).is_file()
+            command.arguments(flags)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import re
 import shlex
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.documents import ROOT, blocks_of, environment, running, shell
+from scripts.bench.benchlib.processes import free_port
+from tests.documents import ROOT, answer, blocks_of, environment, running, shell
 from tests.functional.router_support import RELEASE, Site, agent, routing
 from tests.functional.supervise_support import supervising, until
 from tests.workloads.etcd_support import WHY_NOT, Etcd
@@ -24,6 +28,7 @@ SCRIPT, CALL = (block.text for block in blocks_of(ROOT / "docs" / "howto" / "acc
 MODULES, SUPERVISE, CONFIGURATION, ROUTER, REGISTER = (
     block.text for block in blocks_of(ROOT / "docs" / "howto" / "etcd.md")
 )
+BEGIN, ASK = (block.text for block in blocks_of(ROOT / "docs" / "howto" / "router.md"))
 STOP = "lxc stop echo-1"
 
 needs_etcd = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
@@ -122,3 +127,33 @@ def test_a_lease_for_several_hosts(tmp_path: Path, etcd: Etcd) -> None:
             assert not any("is ours" in line for line in second.lines)
             assert second.end() == 0
         assert first.end() == 0
+
+
+@pytest.mark.skipif(not (shutil.which("openssl") and shutil.which("curl")), reason="needs openssl and curl")
+def test_the_page_of_the_router(tmp_path: Path) -> None:
+    """Rule: the page's commands, in a copy of the examples and on free ports, end with the agent's answer."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "examples" / "router.token").unlink(missing_ok=True)
+    ports = {"9001": str(free_port()), "8780": str(free_port())}
+
+    def moved(text: str) -> str:
+        return functools.reduce(lambda found, port: found.replace(port, ports[port]), ports, text)
+
+    for name in ("router.yaml", "releases.json"):
+        file = tmp_path / "examples" / name
+        file.write_text(moved(file.read_text(encoding="utf-8")), encoding="utf-8")
+    secret, check, serve, route = moved(BEGIN).splitlines()
+    for line in (secret, check):
+        done = shell(line, tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    variable, _, program = serve.removesuffix(" &").partition(" ")
+    environ = environment(**dict([variable.split("=")]))
+    store = ["--store", str(tmp_path / "events.sqlite3")]
+    with (
+        running([sys.executable, "-m", *shlex.split(program)], tmp_path, environ=environ),
+        running([sys.executable, "-m", *shlex.split(route), *store], tmp_path),
+    ):
+        for port in ports.values():
+            answer(int(port), "/")
+        done = shell(moved(ASK), tmp_path)
+        assert (done.returncode, json.loads(done.stdout)) == (0, {"hello": "world"}), done.stdout

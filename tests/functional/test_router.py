@@ -417,10 +417,10 @@ def test_too_many_observations(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_readmes_invocation(site: Site) -> None:
-    """Rule: what the README says to send is an invocation, and its answer the agent's."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (command,) = (block for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) if INVOCATIONS in block)
+def test_the_pages_invocation(site: Site) -> None:
+    """Rule: what the page says to send is an invocation, and its answer the agent's."""
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "router.md").read_text(encoding="utf-8")
+    (command,) = (block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if INVOCATIONS in block)
     with agent() as echo, routing(site) as service:
         site.declare({RELEASE: [echo.url]})
         line = command.replace("examples/", f"{site.folder}/").replace("127.0.0.1:8780", f"127.0.0.1:{service.port}")

@@ -158,9 +158,9 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_example_shows_what_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """HL-7.1, HL-7.4: what the README and the page try is there, and has something to tell, beside a matrix more."""
+    """HL-7.1, HL-7.4: what the page tries is there, and has something to tell, beside a matrix more."""
     example, matrix = (str(ROOT / "examples" / name) for name in ("cart.yaml", "probe-matrix.yaml"))
-    assert "idkmesh inspect examples/cart.yaml" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "idkmesh inspect examples/cart.yaml" in (ROOT / "docs" / "INSPECTION.md").read_text(encoding="utf-8")
     told = []
     for flags in ([], ["--matrix", matrix]):
         assert main(["inspect", "--format", "json", *flags, example]) == 1
