@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+from idkmesh.topology.backoff import FIRST_SECONDS
 from idkmesh.topology.errors import AgentUnavailableError
 from idkmesh.topology.model import NOT_DECLARED, Cause, Failed, ProviderEvent, Snapshot, snapshot_of
 from tests.topology.support import ECHO, EMPTY, HandProvider, ManualClock, Site, at
@@ -86,17 +87,18 @@ def test_a_big_rollout() -> None:
 
 @pytest.mark.parametrize("cause", Cause)
 def test_any_error_of_a_registry(cause: Cause) -> None:
-    """TOPO-11, RT-2.5, RT-5.4: it is told as one, with its cause, and never as an empty set; then it is over.
-
-    Nothing is told as removed, and whoever was there is asked again at once.
-    """
-    site = site_at(1)
+    """TOPO-11, RT-2.5, RT-3.4, RT-5.4: told as one, with its cause, never as an empty set; the next attempt ends it."""
+    clock = ManualClock()
+    site = Site(HandProvider(at(1)), clock)
+    site.selector.select(ECHO)
+    site.told.clear()
     event: ProviderEvent = Failed(cause)
     site.watch.say(event)
     assert site.seen() == ("unavailable", 1)
     assert [(each.facts["to"], each.facts["cause"]) for each in site.told] == [("unavailable", cause.value)]
     with pytest.raises(AgentUnavailableError):
         site.selector.select(ECHO)
-    site.watch.say(at(1))
+    clock.now += FIRST_SECONDS
+    site.selector.keep()
     assert site.selector.select(ECHO).endpoint.url == "http://127.0.0.1:1"
     assert site.told[-1].facts["to"] == "populated"
