@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from idkmesh.health.answers import JSON, TEXT, liveness_answer, readiness_answer, startup_answer
-from idkmesh.health.readiness import Readiness
+from idkmesh.health.readiness import WATCHDOG, Readiness, with_own
 from idkmesh.httpd.refusals import DENIED
 from idkmesh.httpd.responses import Response
 from idkmesh.httpd.routes import Answer, Probe
@@ -57,7 +57,9 @@ class _Kept(NamedTuple):
 
 
 class ProbeState:
-    """Alive while every component beats; ready unless it drains, or something that it needs is not well (CT-4, HL-1).
+    """Alive while every component beats; ready while it is, unless it drains or something that it needs is not well.
+
+    The rules are CT-4 and HL-1.
 
     ``draining`` and ``events`` give stored state and do not wait; ``events`` is None for a service without a store.
     ``retry_after`` is in seconds. The front and the probe listener may ask at once.
@@ -101,7 +103,7 @@ class ProbeState:
 
     def judged(self) -> Readiness:
         """Return the readiness of this moment, but for a drain."""
-        return _with_own(self._health.readiness(), self._own())
+        return with_own(self._health.readiness(), *self._own())
 
     def activation_ready(self) -> bool:
         """Say whether readiness holds at this moment, but for a drain; who asks wants new results too (HL-4.6)."""
@@ -109,12 +111,12 @@ class ProbeState:
         return self._health.readiness().status == "ready" and not self._own().failing
 
     def _own(self) -> _Own:
-        failing: tuple[str, ...] = ()
+        failing: tuple[str, ...] = (WATCHDOG,) if self._health.overdue() else ()
         warnings = self._health.warnings()
         if self._events is not None:
             state = self._events()
             if state.failing is not None:
-                failing = (EVENT_STORE,)
+                failing = (*failing, EVENT_STORE)
             elif state.warning is not None:
                 warnings = (EVENT_STORE, *warnings)
         return _Own(failing, warnings)
@@ -124,23 +126,13 @@ class ProbeState:
         dependencies, own, kept = self._health.readiness(), self._own(), self._kept
         # By identity: to compare a thousand names would take as long as a thousand names.
         if kept is None or kept.dependencies is not dependencies or kept.own != own:
-            readiness = _with_own(dependencies, own)
-            answer = self._response(readiness_answer(self._identity, readiness))
+            answer = self._response(readiness_answer(self._identity, with_own(dependencies, *own)))
             kept = self._kept = _Kept(dependencies, own, answer)
         return kept.answer
 
     def _response(self, answer: ProbeAnswer) -> Response:
         again = self._again if answer.status == HTTPStatus.SERVICE_UNAVAILABLE else ()
         return Response(answer.status, again, answer.body, answer.content_type)
-
-
-def _with_own(dependencies: Readiness, own: _Own) -> Readiness:
-    return Readiness(
-        "not_ready" if own.failing and dependencies.status == "ready" else dependencies.status,
-        failing=(*own.failing, *dependencies.failing),
-        warnings=(*own.warnings, *dependencies.warnings),
-        pending=dependencies.pending,
-    )
 
 
 def probe_rows(state: ProbeState) -> tuple[Probe, ...]:

@@ -29,7 +29,7 @@ from idkmesh.health.answers import (
     startup_answer,
 )
 from idkmesh.health.model import Verdict
-from idkmesh.health.readiness import Known, Readiness, judge
+from idkmesh.health.readiness import WATCHDOG, Known, Readiness, judge, with_own
 from idkmesh.health.service import HealthService
 from idkmesh.health.watchdog import Watchdog, WatchdogError
 from idkmesh.service_runtime import ServiceIdentity, log_line
@@ -80,7 +80,7 @@ class HealthMiddleware:
         self._identity = identity or ServiceIdentity(service="health", service_version=__version__)
         rows = (Known(row.name, row.critical, Verdict.UNKNOWN, ran=False) for row in matrix.dependencies)
         self._unknown = judge(rows, started=False)
-        self._kept: tuple[Readiness, ProbeAnswer] | None = None
+        self._kept: tuple[Readiness, tuple[str, ...], ProbeAnswer] | None = None
         self._lock = threading.Lock()
         self._service: HealthService | None = None
         self._begun = self._draining = self._closed = False
@@ -153,10 +153,11 @@ class HealthMiddleware:
             return readiness_answer(self._identity, readiness)
         service.refresh()
         # Written once for each verdict: a long list of names is not to cost each request its length.
-        kept = self._kept
-        if kept is None or kept[0] is not readiness:
-            self._kept = kept = (readiness, readiness_answer(self._identity, readiness))
-        return kept[1]
+        kept, own = self._kept, (WATCHDOG,) if self.watchdog.overdue(self._clock.monotonic()) else ()
+        if kept is None or kept[0] is not readiness or kept[1] != own:
+            answer = readiness_answer(self._identity, with_own(readiness, own))
+            self._kept = kept = (readiness, own, answer)
+        return kept[2]
 
     def _begin_in_child(self) -> None:
         self._lock = threading.Lock()  # a thread that the child has not may have held the other

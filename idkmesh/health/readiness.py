@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from idkmesh.health.model import Verdict
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 Status = Literal["starting", "ready", "not_ready"]
 """The words of HL-5.2."""
+
+WATCHDOG: Final = "watchdog"
+"""What fails in readiness while a component of the process is overdue: who is not alive is not ready (HL-1.2)."""
 
 
 class Known(NamedTuple):
@@ -105,3 +108,13 @@ def _status_without(name: str, failing: frozenset[str], pending: frozenset[str])
     others_fail = len(failing) > (name in failing)
     others_wait = len(pending) > (name in pending)
     return status_of(Grade.NOT_READY if others_fail else Grade.READY, started=not others_wait)
+
+
+def with_own(dependencies: Readiness, failing: tuple[str, ...], warnings: tuple[str, ...] = ()) -> Readiness:
+    """Return what the instance says, from what its dependencies come to and what fails or is to be warned of beside."""
+    return Readiness(
+        "not_ready" if failing and dependencies.status == "ready" else dependencies.status,
+        failing=(*failing, *dependencies.failing),
+        warnings=(*warnings, *dependencies.warnings),
+        pending=dependencies.pending,
+    )

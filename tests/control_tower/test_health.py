@@ -247,7 +247,7 @@ def test_without_a_matrix_it_watches_its_disk(tower: Any) -> None:
 
 
 def test_a_component_that_is_silent_stalls_liveness(start: Any) -> None:
-    """HL-2.1, HL-2.2, HL-5.4: 503 stalled while it is overdue, then ok; readiness is another matter."""
+    """HL-1.2, HL-2.1, HL-2.2, HL-5.4: 503 stalled while it is overdue; who is not alive is not ready."""
     with start(matrix=matrix(row("disk", File(path=__file__)))) as tower:
         silent = tower.server.health.watchdog.register("silent", 0.05)
         for path in ("/livez", "/healthz"):
@@ -255,12 +255,13 @@ def test_a_component_that_is_silent_stalls_liveness(start: Any) -> None:
             assert tower.ask(f"GET {path}").body == b"stalled"
         assert tower.ask("GET /livez").fields["content-type"] == "text/plain; charset=utf-8"
         until(lambda: events(tower, "liveness.failed"))
-        assert readiness(tower)[0] == 200
+        assert readiness(tower)[:3] == (503, "not_ready", ["watchdog"])
         status = tower.api("GET /api/v1/status").json()["operations"]["health"]
         assert status["watchdog"]["overdue"] == ["silent"]
         assert [each["name"] for each in status["watchdog"]["components"]] == ["probes", "front", "silent"]
         silent.close()
         assert tower.ask("GET /livez").body == b"ok"
+        assert readiness(tower)[0] == 200
         until(lambda: events(tower, "liveness.recovered"))
         (failed,) = events(tower, "liveness.failed")
         assert (failed["data"]["components"], failed["data"]["dependency_only"]) == (["silent"], False)

@@ -144,7 +144,7 @@ def test_clients_that_hold_all_descriptors_are_no_reason_to_restart(site: Path) 
 
 
 def test_a_wedged_front_is_told_by_the_other_port(site: Path) -> None:
-    """HL-2.2, HL-5.6: a process whose front is stopped in its tracks answers stalled, and says so in its log."""
+    """HL-1.2, HL-2.2, HL-5.6: a process whose front is stopped answers stalled, and says so in its log."""
     (site / "program.py").write_text(PROGRAM + WEDGE)
     (site / "m.yaml").write_text(matrix_text().replace("interval_ms: 1000, max", "interval_ms: 100, max"))
     with probed(*serve("--matrix=m.yaml", LISTEN), cwd=site) as service:
@@ -152,6 +152,7 @@ def test_a_wedged_front_is_told_by_the_other_port(site: Path) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):
             service.get("/wedge", probe=False)
         assert service.wait_for("/livez", 503) == b"stalled"
+        assert b'"failing":["watchdog"]' in service.wait_for("/readyz", 503)
         assert service.wait_for_line("stalled") == "stalled: front silent for too long\n"
         service.wait_for("/livez", 200)
         assert service.wait_for_line("no longer") == "no longer stalled: front\n"

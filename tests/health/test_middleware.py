@@ -146,16 +146,18 @@ def test_startup_while_a_dependency_is_down(make: Make, file: Path) -> None:
 
 
 def test_a_silent_component_of_the_program(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    """HL-2.2, HL-5.4, HL-6.1: the program's own watchdog stands behind liveness, and a line names who is silent."""
+    """HL-1.2, HL-2.2, HL-5.4, HL-6.1: the program's own watchdog stands behind both, and a line names who is silent."""
     watchdog = idkmesh.Watchdog(3.0)
     beat = watchdog.register("consumer", 0.05)
     app = make(matrix_of(), watchdog)
     until(lambda: ask(app, "/livez").status == 503, "the silence is not noticed")
     assert (ask(app, "/livez").body, ask(app, "/healthz").status) == (b"stalled", 503)
-    until(lambda: ask(app, "/readyz").status == 200, "readiness has a part in it")
+    until(lambda: ask(app, "/readyz").document["status"] == "not_ready", "who is not alive is ready")
+    assert ask(app, "/readyz").document["failing"] == ["watchdog"]
+    assert ask(app, "/startupz").status == 200
     until(lambda: "stalled: consumer silent for too long" in caplog.messages, "nobody learns who is silent")
     beat.close()
-    assert ask(app, "/livez").body == b"ok"
+    assert (ask(app, "/livez").body, ask(app, "/readyz").status) == (b"ok", 200)
     until(lambda: "no longer stalled: consumer" in caplog.messages, "nobody learns that it is over")
 
 
@@ -387,6 +389,10 @@ def ask(path):
     body = b"".join(app(environ, lambda status, fields: seen.append(status)))
     return int(seen[0].split()[0]), body
 
+def ready():
+    beat.beat()
+    return ask("/readyz")
+
 quick = {"timeout_ms": 5000, "interval_ms": 50, "cache_ms": 20000}
 watchdog = Watchdog(3.0)
 beat = watchdog.register("main", 0.5)
@@ -394,7 +400,7 @@ matrix = matrix_of(dependency("disk", probe=Disk(path="/", min_free_bytes=1), **
 app = HealthMiddleware(lambda environ, start_response: [], matrix, watchdog)
 if BEGUN:
     app.start()
-    until(lambda: ask("/readyz")[0] == 200, "the parent is not ready")
+    until(lambda: ready()[0] == 200, "the parent is not ready")
 time.sleep(0.6)  # the main thread of a server that forks says nothing meanwhile
 children = []
 with app._lock, watchdog._lock:  # as if another thread held them
@@ -407,15 +413,14 @@ if not child:
     app({"PATH_INFO": "/page", "REQUEST_METHOD": "GET"}, None)
     assert app._service is not None, "the first request of a child does not begin"
     assert ask("/livez") == (200, b"ok"), "a silence of the parent is held against the child"
-    until(lambda: ask("/readyz")[0] == 200, "the child is not ready")
-    beat.beat()
+    until(lambda: ready()[0] == 200, "the child is not ready")
     assert sorted(watchdog.silences(0.0)) == ["main", "probes"]
     assert sum(thread.name == "health-scheduler" for thread in threading.enumerate()) == 1
     assert app.close()
     os._exit(0)
 codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 if BEGUN:
-    assert ask("/readyz")[0] == 200, "the parent has lost its runner"
+    assert ready()[0] == 200, "the parent has lost its runner"
 assert app.close()
 print(codes)
 """

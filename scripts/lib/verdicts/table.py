@@ -128,6 +128,7 @@ def _wedged() -> dict[Observer, Cell]:
     stalled = of.STALLED + of.RESTART
     return {
         O.LIVE: _says("stalled", of.STALLED, of.SLACK),
+        O.READY: _says("not_ready", of.STALLED, of.SLACK),
         O.ADAPTER_LIVE: _says("not_live", of.STALE, of.SILENT + of.LOOKED),
         O.ADAPTER_READY: _says("not_ready", of.STALE, of.SILENT + of.LOOKED + of.PRESSURE),
         O.ADAPTER_STARTED: _says("starting", of.STALE, of.SILENT + of.LOOKED),
