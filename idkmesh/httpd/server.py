@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from idkmesh import __version__
 from idkmesh.httpd.core import Core
+from idkmesh.httpd.descriptors import descriptor_room, within_descriptors
 from idkmesh.httpd.exchange import current_exchange, failure_line, request_name
 from idkmesh.httpd.front import Front
 from idkmesh.httpd.handler import HandlerApplication, run_handler
 from idkmesh.httpd.wsgi import WSGIRunner
-from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, SettingError
+from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from idkmesh.httpd.stream_hub import StreamStatistics
     from idkmesh.service_runtime import RequestLimiter, ServiceUsage
 
-SPARE_DESCRIPTORS = 32
-"""Descriptors left for what is no connection: listener, selector, wake-up pair, standard streams, open files."""
 LINGER_AT_END = 0.5
 """Seconds that a finished drain leaves to clients which are still to read their answer."""
 LAST_CALL = 0.2
@@ -90,8 +89,8 @@ class BoundedHTTPServer(ThreadingHTTPServer):
         """
         _refuse_overrides(type(self))
         limits = limits if limits is not None else _class_limits(type(self))
-        room = _descriptor_room(limits)
-        limits = _within_descriptors(limits, room)
+        room = descriptor_room(limits)
+        limits = within_descriptors(limits, room)
         self._core = Core(self, limits, identity or IDENTITY)
         self._core.descriptors = room
         self._core.tls = ssl_context
@@ -475,27 +474,3 @@ def _class_limits(cls: type[BoundedHTTPServer]) -> ServiceLimits:
     if size == HTTPServer.request_queue_size:
         return ServiceLimits()
     return ServiceLimits(listen_backlog=size)
-
-
-def _descriptor_room(limits: ServiceLimits) -> float:
-    """Return how many descriptors the system leaves to connections."""
-    try:
-        import resource  # noqa: PLC0415 (not on Windows)
-    except ImportError:
-        return math.inf
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if allowed == resource.RLIM_INFINITY:
-        return math.inf
-    return allowed - SPARE_DESCRIPTORS - limits.max_concurrent_requests
-
-
-def _within_descriptors(limits: ServiceLimits, room: float) -> ServiceLimits:
-    """Lower `max_connections` to what the descriptor limit allows, which is one at least (HS-2.4)."""
-    if room >= limits.max_connections:
-        return limits
-    room = max(int(room), 0)
-    try:
-        return limits.replace(max_connections=room)
-    except SettingError as error:
-        msg = f"the limit of open files leaves room for {room} connections; raise it (ulimit -n). {error}"
-        raise SettingError(msg) from None
