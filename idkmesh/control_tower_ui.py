@@ -81,9 +81,7 @@ class ControlTowerServer(BoundedHTTPServer):
         self._guard = SessionGuard(self._token)
         address = loopback_address(server_address[0])
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        ensure_free(
-            (address, server_address[1]), self.address_family
-        )  # the store is opened before it is bound (CT-9.3)
+        ensure_free(address, server_address[1])  # the store is opened before it is bound (CT-9.3)
         self._store = store
         self._retention = retention or Retention()
         self._matrix = matrix or room_for_files(str(store.parent))

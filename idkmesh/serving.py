@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STOP_SECONDS: Final = 1.0
 """How long the end of a service waits for probes that are out."""
 
-Server = TypeVar("Server", bound=BoundedHTTPServer)
+Made = TypeVar("Made")
 
 _ADVICE: Final = {
     errno.EADDRINUSE: "the port is in use; choose another with {flag}, or a free one with {free}",
@@ -42,10 +42,8 @@ _ADVICE: Final = {
 }
 
 
-def bound(
-    make: Callable[[], Server], address: tuple[str, int], *, flag: str = "--port", free: str = "--port 0"
-) -> Server:
-    """Return the server that ``make`` binds to ``address``. Raises :class:`CommandError`: what happened, what to do.
+def bound(make: Callable[[], Made], address: tuple[str, int], *, flag: str = "--port", free: str = "--port 0") -> Made:
+    """Return what ``make`` makes of ``address``, a server. Raises :class:`CommandError`: what happened, what to do.
 
     ``flag`` says where the port is given, ``free`` how a free one is asked for.
     """
@@ -63,11 +61,12 @@ def bound(
         raise CommandError(f"cannot listen on {url_host(address[0])}:{address[1]}: {advice}") from None
 
 
-def ensure_free(address: tuple[str, int], family: int = socket.AF_INET) -> None:
+def ensure_free(host: str, port: int) -> None:
     """Raise ``OSError`` where an address cannot be bound. For whoever opens files first: a busy port begins nothing.
 
     Nobody is kept out meanwhile: two may be bound as the server binds, as long as neither listens (socket(7)).
     """
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     with socket.socket(family) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         trial.bind(address)

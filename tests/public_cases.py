@@ -541,6 +541,7 @@ CASES: Final[dict[str, Case]] = {
             "test_cli.py::test_busy_port",
             "test_public_reports.py::test_an_address_that_cannot_be_bound",
             "test_public_reports.py::test_a_second_service_beside_a_wildcard",
+            "functional/test_router.py::test_what_keeps_it_from_starting",
         )
     ),
     "CLI-02": Case(

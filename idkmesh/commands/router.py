@@ -13,7 +13,7 @@ from idkmesh.event_recording import CLOSE_SECONDS, event_of, recording
 from idkmesh.health.self_watch import nothing_but_itself
 from idkmesh.health.service import HealthService
 from idkmesh.router.configuration import ConfigurationError, read_configuration
-from idkmesh.router.listener import SOURCE, announce, listening, tell_events
+from idkmesh.router.listener import SOURCE, announce, listening, need_free, tell_events
 from idkmesh.router.parts import PartError, lacking
 from idkmesh.router.server import IDENTITY
 from idkmesh.router.service import RouterService
@@ -80,6 +80,7 @@ def route(
 
     Raises :class:`CommandError` where the event store or the provider cannot be had, or the address not be bound.
     """
+    need_free(configuration)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     log = LineLog()
     with contextlib.ExitStack() as stack:

@@ -86,6 +86,10 @@ def _tower(
     address = (given["host"], given["port"])
     options: dict[str, Any] = {"matrix": matrix, "supervised": supervised, "router": routed}
     options |= {"store": store_of(given), "retention": given.retention, "limits": given.limits}
+    if routed is not None:
+        from idkmesh.router.listener import need_free
+
+        need_free(routed)
     try:
         return bound(functools.partial(ControlTowerServer, address, token, **options), address)
     except (StoreError, SupervisionError) as error:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from idkmesh import __version__, console
 from idkmesh.addresses import url_host
 from idkmesh.changes import Change
 from idkmesh.event_recording import event_of
 from idkmesh.router.server import RouterServer
-from idkmesh.serving import bind, bound, is_open
+from idkmesh.serving import bind, bound, ensure_free, is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from idkmesh.service_runtime import ServiceLimits
 
 SOURCE: Final = "/router"
+
+Made = TypeVar("Made")
 
 
 def announce(server: RouterServer, configuration: RouterConfiguration) -> None:
@@ -40,15 +42,20 @@ def listening(
     service: RouterService, *, health: HealthService, events: Callable[[], RecorderState], limits: ServiceLimits
 ) -> RouterServer:
     """Return the server of a router, bound to its address. Raises :class:`CommandError` where that cannot be."""
-    configuration = service.configuration
-    address = configuration.listen
+    address = service.configuration.listen
     options: dict[str, Any] = {"health": health, "events": events, "limits": limits}
-    return bound(
-        lambda: cast("RouterServer", bind(RouterServer, address, service, **options)),
-        address,
-        flag=f"listen in {console.fitted(str(configuration.file))}",
-        free="port 0 there",
-    )
+    return _told(lambda: cast("RouterServer", bind(RouterServer, address, service, **options)), service.configuration)
+
+
+def need_free(configuration: RouterConfiguration) -> None:
+    """Raise :class:`CommandError` where the address of a router cannot be bound. Asked before a store is opened."""
+    host, port = configuration.listen
+    _told(lambda: ensure_free(host.strip("[]"), port), configuration)
+
+
+def _told(make: Callable[[], Made], configuration: RouterConfiguration) -> Made:
+    flag = f"listen in {console.fitted(str(configuration.file))}"
+    return bound(make, configuration.listen, flag=flag, free="port 0 there")
 
 
 def tell_events(server: RouterServer, emit: Callable[[Event], None]) -> None:

@@ -733,7 +733,7 @@ def test_check_says_what_lacks(tmp_path: Path, provider: str, line: str) -> None
 
 
 def test_what_keeps_it_from_starting(site: Site) -> None:
-    """RT-9.1, RT-9.3: a busy port, no such file, an empty name: one line, and the exit code."""
+    """RT-9.1, RT-9.3, CLI-01: a busy port, no such file, an empty name: one line, and the exit code."""
     store = f"--store={site.folder / 'e.sqlite3'}"
     with socket.create_server(("127.0.0.1", 0)) as busy:
         site.config.write_text(site.config.read_text().replace(":0", f":{busy.getsockname()[1]}"))
@@ -742,6 +742,7 @@ def test_what_keeps_it_from_starting(site: Site) -> None:
             assert code == 1
             assert "the port is in use; choose another with listen in router.yaml" in errors
             assert len(errors.splitlines()) == 1
+            assert not (site.folder / "e.sqlite3").exists()
     for wrong in (["--config=nothing.yaml"], ["--config="], []):
         assert refused("router", *wrong, store, cwd=site.folder)[0] == 2
 
