@@ -82,7 +82,8 @@ def test_what_stands_outside_docs_is_shown(site: Path) -> None:
     assert example.splitlines()[0] in text
     folder = (site / "files" / "deploy" / "readiness-adapter" / "index.html").read_text(encoding="utf-8")
     assert 'href="compose.yaml.html"' in folder
-    assert 'href="files/examples/router.yaml.html"' in (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="../files/examples/router.yaml.html"' in (site / "howto" / "router.html").read_text(encoding="utf-8")
+    assert 'href="files/examples/Dockerfile.html"' in (site / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_clause_that_is_named_leads_to_where_it_stands(site: Path) -> None:
