@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from idkmesh.addresses import url_host
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
@@ -91,12 +93,11 @@ def endpoint_of(text: object) -> Endpoint:
         port, host = parts.port, parts.hostname or ""
     except ValueError:
         raise ValueError("an endpoint must be http://HOST:PORT or https://HOST:PORT") from None
-    named = f"[{host}]" if ":" in host else host
     # What urlsplit takes off or passes over (control bytes, zeros of a port, a user) does not stand in this text.
-    plain = text.lower().removesuffix("/") == f"{parts.scheme}://{named}:{port}"
+    plain = text.lower().removesuffix("/") == f"{parts.scheme}://{url_host(host)}:{port}"
     if not plain or parts.scheme not in {"http", "https"} or not port or not _is_host(host):
         raise ValueError("an endpoint must be http://HOST:PORT or https://HOST:PORT")
-    return Endpoint(f"{parts.scheme}://{named}:{port}")
+    return Endpoint(f"{parts.scheme}://{url_host(host)}:{port}")
 
 
 def _is_host(host: str) -> bool:

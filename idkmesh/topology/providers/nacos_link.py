@@ -30,6 +30,7 @@ from v2.nacos.transport.http_agent import HttpAgent
 from v2.nacos.transport.model.internal_request import ConnectionSetupRequest, HealthCheckRequest, ServerCheckRequest
 from v2.nacos.transport.model.internal_response import ClientDetectionResponse, ConnectResetResponse
 
+from idkmesh.addresses import url_host
 from idkmesh.topology.model import Cause
 
 if TYPE_CHECKING:
@@ -163,8 +164,7 @@ class NacosLink:
 
     async def open(self, host: str, port: int) -> None:
         """Connect to a server, whose gRPC is 1000 above its port. Raises :class:`NacosError`; close it then too."""
-        named = f"[{host}]" if ":" in host else host
-        address = f"{named}:{port + Constants.GRPC_PORT_OFFSET}"
+        address = f"{url_host(host)}:{port + Constants.GRPC_PORT_OFFSET}"
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)

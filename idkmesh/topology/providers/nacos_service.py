@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from idkmesh.addresses import url_host
 from idkmesh.topology.model import Endpoint, Snapshot, Target, endpoint_of, snapshot_of
 
 if TYPE_CHECKING:
@@ -90,4 +91,4 @@ def _endpoint(host: Mapping[str, Any], clusters: frozenset[str]) -> list[Endpoin
     scheme = (host.get("metadata") or {}).get("scheme", "http")
     if scheme not in SCHEMES:
         raise ValueError("an instance of another scheme")
-    return [endpoint_of(f"{scheme}://{f'[{address}]' if ':' in address else address}:{port}")]
+    return [endpoint_of(f"{scheme}://{url_host(address)}:{port}")]
