@@ -29,9 +29,8 @@ from idkmesh.demo.settings import Site
 from idkmesh.demo.watching import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from idkmesh.demo.faults import Fault
     from idkmesh.demo.output import Output
 
 START_SECONDS: Final = 60.0
@@ -60,7 +59,6 @@ class Ends:
 
     def __init__(self) -> None:
         self.asked = 0
-        self._previous: dict[int, object] = {}
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
@@ -85,20 +83,17 @@ class Ends:
         self.ask()
 
 
-def demo(request: Request, faults: Sequence[Fault] | None = None, calm: float = CALM_SECONDS) -> int:
-    """Run the demo to its end, and return the exit code (DM-5.3).
-
-    ``faults`` are those of its table unless given, with ``calm`` seconds between two. Raises :class:`CommandError`.
-    """
+def demo(request: Request) -> int:
+    """Run the demo to its end, and return the exit code (DM-5.3). Raises :class:`CommandError`."""
     ends = Ends()
     with ends.heard():
-        code = _run(request, faults, calm, ends)
+        code = _run(request, ends)
         with contextlib.suppress(OSError, CommandError):  # nobody may read any more
             console.say("ended")
     return code
 
 
-def _run(request: Request, faults: Sequence[Fault] | None, calm: float, ends: Ends) -> int:
+def _run(request: Request, ends: Ends) -> int:
     with contextlib.ExitStack() as stack:
         routed = importlib.util.find_spec("httpcore") is not None
         if not routed:
@@ -116,7 +111,8 @@ def _run(request: Request, faults: Sequence[Fault] | None, calm: float, ends: En
         stack.callback(children.close, ends.hurried)
         began = time.monotonic()
         until = math.inf if request.seconds is None else began + request.seconds
-        course = Course(faults=tuple(faults or table(site.figures, routed=routed)), began=began, until=until, calm=calm)
+        faults = table(site.figures, routed=routed)
+        course = Course(faults=faults, began=began, until=until, calm=CALM_SECONDS)
         running = Running(site, children, ends, request, course)
         running.start(token)
         return running.run(stack, router_token)

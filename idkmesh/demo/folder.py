@@ -51,10 +51,10 @@ def folder() -> Iterator[Path]:
             os.close(lock)
 
 
-def remove_left(place: Path | None = None) -> list[Path]:
+def remove_left() -> list[Path]:
     """Remove the folders of demos that were killed, and return them. What cannot be removed stays."""
     removed = []
-    for found in sorted((place or Path(tempfile.gettempdir())).glob(f"{PREFIX}*")):
+    for found in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError):  # somebody else's, in use, or gone by now
             if _is_left(found):
                 shutil.rmtree(found)

@@ -61,8 +61,9 @@ def test_what_a_killed_demo_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="who runs is read from /proc")
 @pytest.mark.parametrize("named", [True, False], ids=["named", "inside"])
-def test_a_folder_in_which_something_runs(tmp_path: Path, *, named: bool) -> None:
+def test_a_folder_in_which_something_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool) -> None:
     """DM-5.2: what a guard is about to end keeps its folder until then, whether it stands in it or names it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept = left(tmp_path, "kept")
     words = [f"--token-file={kept}/tower.token"] if named else []
     command = [sys.executable, "-c", "print(flush=True); input()", *words]
@@ -71,6 +72,6 @@ def test_a_folder_in_which_something_runs(tmp_path: Path, *, named: bool) -> Non
         assert process.stdout is not None
         assert process.stdout.readline() == b"\n"
         assert processes_of(kept) == [process.pid]
-        assert remove_left(tmp_path) == []
+        assert remove_left() == []
         process.communicate(b"\n")
-    assert remove_left(tmp_path) == [kept]
+    assert remove_left() == [kept]

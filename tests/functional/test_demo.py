@@ -48,10 +48,8 @@ import sys
 from dataclasses import replace
 from idkmesh import console
 from idkmesh.demo.faults import table
-from idkmesh.demo.folder import processes_of
-from idkmesh.demo.ports import PAGE_PORT
 from idkmesh.demo.settings import Figures
-from idkmesh.commands.demo import Request, demo
+from idkmesh.commands import demo
 _, store, flood, ingress, pause, wedge = table(Figures())
 # What the machine may break by being busy, a probe's 500 ms, is not asked; nor what takes a minute, nor twice
 # for the 5 s of pressure.
@@ -60,14 +58,16 @@ rows = [
     for fault in (store, *(replace(each, after=pause.after[1:]) for each in (flood, ingress)), pause)
 ]
 rows.append(replace(wedge, seconds=1.0, then=wedge.then[:2], stays=(), after=(wedge.after[0], wedge.after[-1])))
-sys.exit(console.run(lambda: demo(Request(0, 600.0), rows, 0.2)))
+demo.table, demo.CALM_SECONDS = lambda figures, routed: tuple(rows), 0.2
+sys.exit(console.run(lambda: demo.demo(demo.Request(0, 600.0))))
 """
 
 CALM = """
 import sys
 from idkmesh import console
-from idkmesh.commands.demo import Request, demo
-sys.exit(console.run(lambda: demo(Request(0), calm=3600.0)))
+from idkmesh.commands import demo
+demo.CALM_SECONDS = 3600.0
+sys.exit(console.run(lambda: demo.demo(demo.Request(0))))
 """
 """The demo as it is, in which faults come by keys alone: it may wait for its test."""
 
@@ -78,13 +78,12 @@ for name in ("httpcore", "rich"):
 from dataclasses import replace
 from idkmesh import console
 from idkmesh.demo.faults import Expectation, table
-from idkmesh.demo.folder import processes_of
-from idkmesh.demo.ports import PAGE_PORT
 from idkmesh.demo.settings import Figures
-from idkmesh.commands.demo import Request, demo
+from idkmesh.commands import demo
 never = Expectation(what="pigs fly", bound=0.0, holds=lambda seen, before: False)
 row = replace(table(Figures())[0], seconds=60.0, stays=(never,))
-sys.exit(console.run(lambda: demo(Request(0, 600.0), [row])))
+demo.table = lambda figures, routed: (row,)
+sys.exit(console.run(lambda: demo.demo(demo.Request(0, 600.0))))
 """
 
 

@@ -28,8 +28,8 @@ TEXT = PAGE.read_text(encoding="utf-8")
 START, SAID, ENTER, ASK, FOLLOW, SLOW, MEND, COPY, TOWER, JUDGE, ROW, LOOK = (block.text for block in blocks_of(PAGE))
 
 CALM = (
-    "from idkmesh import console; from idkmesh.commands import demo as d; "
-    "console.run(lambda: d.demo(d.Request(0), calm=3600.0))"
+    "from idkmesh import console; from idkmesh.commands import demo as d; d.CALM_SECONDS = 3600.0; "
+    "console.run(lambda: d.demo(d.Request(0)))"
 )
 """The demo as it is, in which the first fault comes in an hour."""
 
