@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
@@ -115,7 +116,7 @@ class Keys:
 
 
 @contextlib.contextmanager
-def _unstopped() -> Any:  # noqa: ANN401  a context manager
+def _unstopped() -> Iterator[None]:
     """Have no change of the terminal's modes stop this process where it is in the background by now."""
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:

@@ -38,9 +38,8 @@ class TowerSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSeen:
-    """The adapter's three answers."""
+    """The adapter's answers to what an orchestrator goes on asking."""
 
-    started: bool
     live: bool
     ready: bool
 

@@ -100,11 +100,6 @@ class Site:
         """The adapter's."""
         return f"http://{ADDRESS}:{self.ports.adapter}"
 
-    @property
-    def router_origin(self) -> str:
-        """The router's."""
-        return f"http://{ADDRESS}:{self.ports.router}"
-
     def web_origin(self, number: int) -> str:
         """Return that of a replica, counted from 1."""
         return f"http://{ADDRESS}:{self.ports.web + number - 1}"

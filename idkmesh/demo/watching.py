@@ -14,7 +14,7 @@ from idkmesh.demo.seen import AdapterSeen, Seen, tower_seen
 from idkmesh.demo.settings import ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from idkmesh.demo.settings import Site
 
@@ -62,7 +62,7 @@ class Watch:
             raise ConnectionError(f"status {status}")
         return json.loads(content)
 
-    def _run(self, look: Any) -> None:  # noqa: ANN401  one of two methods
+    def _run(self, look: Callable[[], None]) -> None:
         while not self._ended.is_set():
             look()
             self._ended.wait(LOOK_SECONDS)
@@ -83,14 +83,13 @@ class Watch:
     def _look_at_adapter(self) -> None:
         asked = time.monotonic()
         try:
-            started, live, ready = (
-                self._ask(self._site.ports.adapter, path)[0] == http.client.OK
-                for path in ("/startup", "/live", "/ready")
+            live, ready = (
+                self._ask(self._site.ports.adapter, path)[0] == http.client.OK for path in ("/live", "/ready")
             )
         except OSError:
             self._note(adapter=None, adapter_at=asked)
             return
-        self._note(adapter=AdapterSeen(started=started, live=live, ready=ready), adapter_at=asked)
+        self._note(adapter=AdapterSeen(live=live, ready=ready), adapter_at=asked)
 
     def _note(self, **known: Any) -> None:  # noqa: ANN401  members of what is seen
         with self._lock:

@@ -31,7 +31,7 @@ def seen_at(now: float, *, live: bool = True, ready: bool = True, alive: bool | 
         tower_at=now,
         alive=alive,
         alive_at=now,
-        adapter=AdapterSeen(started=True, live=live, ready=ready),
+        adapter=AdapterSeen(live=live, ready=ready),
         adapter_at=now,
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from idkmesh import BoundedHTTPServer, serve_until_signal
-from idkmesh.demo.shop.asking import ADDRESS
+from idkmesh.demo.settings import ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,8 @@ import http.client
 import json
 from typing import Any, Final
 
-ADDRESS: Final = "127.0.0.1"
+from idkmesh.demo.settings import ADDRESS
+
 SECONDS: Final = 1.0
 
 

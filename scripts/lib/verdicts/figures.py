@@ -13,7 +13,7 @@ from typing import Final
 
 from idkmesh.adapter.sampling import CHILD_SECONDS, INTERVAL_SECONDS
 from idkmesh.adapter.verdict import MAX_AGE_SECONDS
-from idkmesh.control_tower.node import LOOK_SECONDS, OLD_SECONDS
+from idkmesh.control_tower.node import LOOK_SECONDS
 from idkmesh.demo.faults import PRESSURE_SECONDS, SLACK_SECONDS
 from idkmesh.events.recorder import RETRY_SECONDS
 from idkmesh.health.model import Command, Dependency, Figures, Http, Orchestrator, ProbeMatrix, WatchdogFigures
@@ -126,7 +126,6 @@ def page_back() -> float:
 LOOKED: Final = INTERVAL_SECONDS + CHILD_SECONDS
 """Until the adapter has looked again (RA-7.1, RA-7.2)."""
 NODE_LOOKED: Final = LOOK_SECONDS
-NODE_OLD: Final = OLD_SECONDS
 STALE: Final = MAX_AGE_SECONDS + SLACK_SECONDS
 """Until an adapter says no of a node that answers nothing (RA-3.3)."""
 PRESSURE: Final = PRESSURE_SECONDS
