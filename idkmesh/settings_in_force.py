@@ -62,10 +62,10 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """All settings of one command. ``values`` are by name, in the order of the table."""
+    """All settings of one command. ``values`` are by name, in the order of the table; a token may be among them."""
 
     command: str
-    values: Mapping[str, Value]
+    values: Mapping[str, Value] = field(repr=False)
     limits: ServiceLimits = field(default_factory=ServiceLimits)
     retention: Retention = field(default_factory=Retention)
 
@@ -114,9 +114,10 @@ def in_force(command: str, flags: Mapping[str, Any], environ: Mapping[str, str])
 def _judge_serve(known: InForce) -> None:
     """Raise :class:`SettingError` for what needs another setting beside it (HL-3.4)."""
     if known["matrix"] is not None and known["probe_listen"] is None:
-        raise SettingError("serve --matrix needs --probe-listen ADDR:PORT: no path of the program is answered for it")
+        given = known.values["matrix"].origin.name
+        raise SettingError(f"serve: {given} needs --probe-listen ADDR:PORT: no path of the program is answered for it")
     if known["tls_key"] is not None and known["tls_cert"] is None:
-        raise SettingError("--tls-key needs --tls-cert")
+        raise SettingError(f"serve: {known.values['tls_key'].origin.name} needs --tls-cert")
 
 
 def value_of(command: str, name: str, environ: Mapping[str, str], flag: object = None) -> Any:  # noqa: ANN401  of any kind
@@ -193,10 +194,9 @@ def loopback(text: str, source: str) -> tuple[str, int]:
     import ipaddress
 
     host, _, number = text.rpartition(":")
-    is_port = number.isascii() and number.isdigit() and len(number) <= 5 and int(number) <= MAX_PORT  # noqa: PLR2004  as many digits as the highest has
     with contextlib.suppress(ValueError):
-        if is_port and ipaddress.IPv4Address(host).is_loopback:
-            return host, int(number)
+        if ipaddress.IPv4Address(host).is_loopback:
+            return host, port_of(number)
     raise SettingError(f"{source}: {text!r} is refused, it must be {Kind.LOOPBACK.value}")
 
 

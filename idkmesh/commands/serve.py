@@ -86,8 +86,6 @@ def tls_context(certificate: str | None, key: str | None) -> ssl.SSLContext | No
     Raises :class:`CommandError` for files that cannot be read or do not belong together.
     """
     if certificate is None:
-        if key is not None:
-            raise CommandError("--tls-key needs --tls-cert", EXIT_USAGE)
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:

@@ -214,10 +214,14 @@ def test_other_machines_may_ask_and_are_warned_of(site: Path) -> None:
 
 def test_serve_with_a_matrix_needs_a_probe_listener(site: Path) -> None:
     """HL-3.4, HS-10.6: one line and exit code 2, by flag and by variable."""
-    for arguments, env in ((serve("--matrix=m.yaml"), {}), (serve(), {"IDKMESH_MATRIX": "m.yaml"})):
+    given: list[tuple[tuple[str, ...], dict[str, str], str]] = [
+        (serve("--matrix=m.yaml"), {}, "--matrix"),
+        (serve(), {"IDKMESH_MATRIX": "m.yaml"}, "IDKMESH_MATRIX"),
+    ]
+    for arguments, env, name in given:
         code, out, errors = refused(*arguments, cwd=site, **env)
         assert (code, out) == (2, "")
-        assert "serve --matrix needs --probe-listen ADDR:PORT" in errors
+        assert f"serve: {name} needs --probe-listen ADDR:PORT" in errors
         assert one_line(errors)
 
 
