@@ -61,7 +61,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(console.EXIT_USAGE)
 
 
-def serving(command: str, more: str = "") -> str:
+def epilog_of(command: str, more: str = "") -> str:
     """Return what stands at the end of ``--help`` of a command that serves. ``more`` are further exit codes."""
     known = f"idkmesh config show {command} says which value of each flag and variable is in force"
     return f"{EXIT_CODES}{f'; {more}' if more else ''}. {known}."

@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from idkmesh import console
-from idkmesh.cli.parser import add_settings, flags_of, port, serving, whole_seconds
+from idkmesh.cli.parser import add_settings, epilog_of, flags_of, port, whole_seconds
 from idkmesh.service_runtime import SettingError
 from idkmesh.settings import ADAPTER, COMMANDS, ROUTER, SERVE, SUPERVISE, TOWER, row_of
 from idkmesh.settings_in_force import value_of
@@ -58,7 +58,7 @@ def add_control_tower(commands: Commands) -> None:
         TOWER,
         help="serve this node's status to this machine",
         description="Serve this node's status, probes and page to this machine. Loopback only.",
-        epilog=serving(TOWER),
+        epilog=epilog_of(TOWER),
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     add_settings(parser, TOWER)
@@ -78,7 +78,7 @@ def add_serve(commands: Commands) -> None:
         help="serve a folder, a WSGI callable or a handler class",
         description="Serve a folder, a WSGI callable or a BaseHTTPRequestHandler class, under the limits below. "
         "Symbolic links in a folder are followed, out of it too.",
-        epilog=serving(SERVE),
+        epilog=epilog_of(SERVE),
     )
     parser.add_argument("target", metavar="PATH | MODULE:ATTR", help="what to serve; MODULE may be in this directory")
     add_settings(parser, SERVE)
@@ -99,7 +99,7 @@ def add_supervise(commands: Commands) -> None:
         description="Ask each instance of the modules each few seconds whether it is ready, and restart a replica of a "
         "stateless module that stays unhealthy. Of several supervisors only the holder of the lease acts. SIGHUP reads "
         "FILE again; SIGTERM ends it, with the processes that it has started.",
-        epilog=serving(
+        epilog=epilog_of(
             SUPERVISE,
             "with --once: 0 all pass, 1 something fails, 2 wrong usage or a bad file, 3 something says nothing",
         ),
@@ -129,7 +129,7 @@ def add_router(commands: Commands) -> None:
         help="pass invocations on to ready instances of exact releases",
         description="Watch the releases that are asked for, pass each invocation on to a ready instance of its own "
         "release, and fail closed where none is known. SIGTERM drains.",
-        epilog=serving(
+        epilog=epilog_of(
             ROUTER,
             "with --check: 0 it is right, 1 it needs a package or a file of releases that is not here, 2 wrong usage "
             "or a bad file",
@@ -153,7 +153,7 @@ def add_readiness_adapter(commands: Commands) -> None:
         help="answer /startup, /live and /ready for a node that only its command tells of",
         description="Look at a node each second, with its authenticated command, and answer /startup, /live and /ready "
         "to this machine from what was seen: 200 for yes, 503 for no.",
-        epilog=serving(
+        epilog=epilog_of(
             ADAPTER,
             "with --check: 0 ready, 1 not ready or the look failed, 2 wrong usage or a bad file, 3 could not tell: the "
             "command could not be started",
