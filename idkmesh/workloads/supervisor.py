@@ -62,9 +62,6 @@ class Supervisor:
     close: ``released`` takes the drivers that no pass uses any more after a reload, and must not wait.
     """
 
-    _stood_by = False
-    """Whether the last pass began without the lease."""
-
     def __init__(  # noqa: PLR0913  what it supervises, and the parts that it speaks to
         self,
         declaration: Declaration,
@@ -106,6 +103,8 @@ class Supervisor:
         )
         self._passes = Passes(float(self._spec.interval_s))
         self._token: str | None = None
+        self._stood_by = False
+        """Whether the last pass began without the lease."""
         self._owner = ""
         """The name to save under. One under which adopting has failed is never saved under: that may be done by now."""
         self._asking = threading.Lock()
