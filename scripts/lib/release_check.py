@@ -78,7 +78,7 @@ def interpreter(version: str) -> str | None:
             done = subprocess.run(
                 [path, "-I", "-c", program], capture_output=True, text=True, check=False, timeout=WAIT
             )
-        except OSError:
+        except (OSError, subprocess.TimeoutExpired):
             continue
         if done.stdout.strip() == version:
             return path
@@ -142,7 +142,11 @@ def tower(command: Path, folder: Path) -> None:
         step(command, "healthcheck", "--port", (folder / "port").read_text(encoding="ascii").strip(), cwd=folder)
     finally:
         process.terminate()
-        process.communicate(timeout=WAIT)
+        try:
+            process.communicate(timeout=WAIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
     if process.returncode:
         raise StepError(f"control-tower: exit code {process.returncode} at SIGTERM")
 

@@ -240,10 +240,12 @@ def _flooded(site: Site) -> Iterator[None]:
     threads = [threading.Thread(target=client) for _ in range(4 * figures.PLACES)]
     for thread in threads:
         thread.start()
-    yield
-    ended.set()
-    for thread in threads:
-        thread.join()
+    try:
+        yield
+    finally:  # also where it is interrupted: these threads would keep the program from ending
+        ended.set()
+        for thread in threads:
+            thread.join()
 
 
 HANDS: Final[dict[str, Callable[[Site], Hand]]] = {
