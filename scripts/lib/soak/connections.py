@@ -61,9 +61,11 @@ def steps(state: State, folder: Path) -> Generator[Step, None, None]:
             first += many
             used = tower.use()
             highs = {"threads, highest": used.threads, "resident bytes, highest": used.resident}
-            counts = dict(course.counts)
-            yield Step(count=many, sums=counts, wrong=_taken(course), highs=highs)
-        yield compared(idle, base, _at_rest(tower, base.descriptors + MORE_DESCRIPTORS), tower.log())
+            step = Step(count=many, sums=dict(course.counts), wrong=_taken(course), highs=highs)
+            if first == state.goal:  # it counts once the tower was compared: else an interrupted part would end without
+                rest = compared(idle, base, _at_rest(tower, base.descriptors + MORE_DESCRIPTORS), tower.log())
+                step = together(step, rest)
+            yield step
 
 
 def _warm_up(course: Course, kinds: Sequence[Kind], most: int) -> int:
@@ -102,6 +104,16 @@ def compared(idle: Use, base: Use, rest: Use, log: str) -> Step:
         "resident bytes, at rest": rest.resident,
     }
     return Step(wrong=wrong, highs=highs, sums={"towers compared at rest": 1})
+
+
+def together(step: Step, rest: Step) -> Step:
+    """Return a step of the load and the comparison after it as one: neither is saved without the other."""
+    return replace(
+        step,
+        sums={**step.sums, **rest.sums},
+        highs={**step.highs, **rest.highs},
+        wrong=[*step.wrong, *rest.wrong],
+    )
 
 
 def _taken(course: Course) -> list[str]:

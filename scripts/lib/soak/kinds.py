@@ -1,6 +1,6 @@
 """The kinds of connections, and what each must come to. Pure: ports and token in, bytes and expectations out.
 
-Shares are of a hundred: 52 good, 22 refused or malformed, 4 slow, 14 aborted, 8 streams.
+About half are good, a fifth refused or malformed, and the others slow, aborted, or streams.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ scripts/soak --only connections --count 20000  # a part, in small
 
 ABOUT: Final = {
     "connections": """\
-Connections of about fifty kinds, in shares of a hundred, against one control tower with a matrix, a module of the
+Connections of about fifty kinds, each in a share of its own, against one control tower with a matrix, a module of the
 process driver, a router with releases from a file, a client file and a store: good requests (to the router and its
 agent too), refused and malformed ones, slow heads and bodies, connections that are reset in each phase, and streams
 of events. Each has one outcome that is right: a status with its whole content, or a close without a byte. Up to 412
