@@ -8,10 +8,10 @@ from idkmesh.control_tower import assets
 from idkmesh.control_tower.endpoints import control_tower_table
 from idkmesh.control_tower.openapi import openapi_document
 from idkmesh.control_tower.probes import probe_rows
+from idkmesh.control_tower.topology_routes import TOWER_PATH
 from idkmesh.router.routes import OPENAPI_PATH, router_document, router_table
 from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
 
-_TOPOLOGY_PATH = "/api/v1/topology"
 _MARKUP = "]()*_|<>&`\\"
 
 
@@ -58,7 +58,7 @@ without the content. A refusal is the [error envelope](schemas.md#errorjson), or
 _NOTES = {
     "control-tower": "[Its contract](../specifications/CONTROL_TOWER_LOCAL_API_V0_1.md) says who may ask (CT-2).",
     "router": "[Its contract](../specifications/ROUTER_TOPOLOGY_V0_1.md) says who may ask (RT-9). A router beside a "
-    f"tower (`--router`)\nhas its own address and the same paths; the tower has `{_TOPOLOGY_PATH}` then.",
+    f"tower (`--router`)\nhas its own address and the same paths; the tower has `{TOWER_PATH}` then.",
 }
 
 
