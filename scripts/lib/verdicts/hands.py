@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,8 @@ BODY: Final = 1024 * 1024
 """Of a request that stays unfinished: it may take 26 s (HS-4.3), which is longer than the fault."""
 WAITING: Final = 24
 """Clients beyond what is free: what the tower closes meanwhile is theirs, and the queue for accept is full."""
+SLEEP_SECONDS: Final = 10.0
+"""By when a front waits once: it does, most of the time."""
 PTRACE_DETACH: Final = 17
 PTRACE_SEIZE: Final = 0x4206
 PTRACE_INTERRUPT: Final = 0x4207
@@ -64,12 +67,21 @@ def _wedged(site: Site) -> Iterator[None]:
     libc.ptrace.restype = ctypes.c_long
     pid = site.running["tower"].pid
     for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+        _wait_until_it_sleeps(pid)
         if libc.ptrace(request, pid, None, None):
             raise OSError(ctypes.get_errno(), "ptrace")
     os.waitid(os.P_PID, pid, os.WSTOPPED)
     yield
     if libc.ptrace(PTRACE_DETACH, pid, None, None):
         raise OSError(ctypes.get_errno(), "ptrace")
+
+
+def _wait_until_it_sleeps(pid: int) -> None:
+    """Wait for an instant at which a main thread waits: one that runs holds the interpreter, and stops all others."""
+    until = time.monotonic() + SLEEP_SECONDS
+    while Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "S":
+        if time.monotonic() > until:
+            raise TimeoutError("the front is never idle")
 
 
 def _stepped(seconds: int) -> Callable[[Site], Hand]:

@@ -223,7 +223,8 @@ TABLE: Final = (
     row(
         "watchdog wedged",
         "the thread of the tower's front is stopped (ptrace), and goes on",
-        "no progress is what liveness is about: the probe listener says `stalled`, and the restart is due (HL-2.2)",
+        "no progress is what liveness is about: the probe listener says `stalled`, and the restart is due (HL-2.2); "
+        "until then it gets no traffic (HL-1.2)",
         _wedged(),
         needs="ptrace",
     ),
