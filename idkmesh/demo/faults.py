@@ -17,6 +17,7 @@ from idkmesh.adapter.verdict import MAX_AGE_SECONDS
 from idkmesh.demo import questions
 from idkmesh.demo.questions import SPARED, WEDGED
 from idkmesh.demo.settings import DELAY_FILE
+from idkmesh.httpd.crossing import QUIET_SECONDS
 from idkmesh.workloads.drivers.process_guard import GRACE_SECONDS
 from idkmesh.workloads.model import Word
 from idkmesh.workloads.tracker import HYSTERESIS_SECONDS, RESTART_AFTER_SECONDS
@@ -36,7 +37,7 @@ START_SECONDS: Final = 2.0
 WAVE_SECONDS: Final = 1.0
 """From one wave of the flood to the next, and until the ingress is full."""
 
-PRESSURE_SECONDS: Final = 5.0
+PRESSURE_SECONDS: Final = QUIET_SECONDS
 """How long after its last time a limit that was met counts as pressure (RA-5.5)."""
 
 RELEASES_SECONDS: Final = 1.0
