@@ -2,7 +2,7 @@
 
 Laws of this module:
 
-1. :data:`TRANSITIONS` is the one machine; a missing key is what cannot be asked for now, and is said.
+1. :data:`TRANSITIONS` is the one machine of phases. What a phase does not allow is asked of no transition, and said.
 2. ``now`` and what was seen are arguments; nothing here reads a clock, does a fault, or prints.
 3. What was asked before a fault began says nothing of it.
 """

@@ -18,9 +18,9 @@ import threading
 from typing import TYPE_CHECKING, Final, Self
 
 from idkmesh.events.bells import bell_folder, ring_others
-from idkmesh.events.connecting import close_quietly, connect, roll_back
+from idkmesh.events.connecting import BUSY_SECONDS, close_quietly, connect, roll_back
 from idkmesh.events.envelope import FILTERS, StoredEvent
-from idkmesh.events.errors import StoreError, StoreForkedError, StoreMovedError, told
+from idkmesh.events.errors import StoreBusyError, StoreError, StoreForkedError, StoreMovedError, told
 from idkmesh.events.opening import LOG_LIMIT_BYTES, open_store, truncate_log
 from idkmesh.events.place import absolute, beside, identity_of
 from idkmesh.events.reading import first_young, latest_time, newest_time, read_batch, read_bounds, read_epoch
@@ -303,10 +303,14 @@ class EventStore:
 
     def _borrow(self) -> Connection:
         with self._pooling:
-            while not self._closed and not self._idle and self._lent == READERS:
-                self._pooling.wait()
+            free = self._pooling.wait_for(lambda: self._closed or self._idle or self._lent < READERS, BUSY_SECONDS)
             if self._closed:
                 raise self._is_closed()
+            if not free:
+                raise StoreBusyError(
+                    f"the event store {self.path} is being read by {READERS} others, none of which has ended in "
+                    f"{BUSY_SECONDS:.0f} s; is its disk well?"
+                )
             self._lent += 1
             if self._idle:
                 return self._idle.pop()

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 Status = Literal["starting", "ready", "not_ready"]
 """The words of HL-5.2."""
 
-WATCHDOG: Final = "watchdog"
-"""What fails in readiness while a component of the process is overdue: who is not alive is not ready (HL-1.2)."""
+WATCHDOG: Final = "process_watchdog"
+"""What fails in readiness while a component of the process is overdue: who is not alive is not ready (HL-1.2).
+
+No dependency can have this name: theirs take no underscore.
+"""
 
 
 class Known(NamedTuple):

@@ -102,14 +102,17 @@ class Projection:
         return True
 
     def _run(self) -> None:
+        faulty = False
         while not self._ended.is_set():
             self._asked.wait()
             self._asked.clear()
             try:
                 while self.keep() and not self._ended.wait(PAUSE_SECONDS):
-                    pass
+                    faulty = False
             except Exception as error:  # noqa: BLE001  the thread must not end: who asks would make each one
-                self._line(f"the projection of the topology has a fault: {type(error).__name__}", logging.ERROR)
+                if not faulty:  # told where it begins, and not with each question
+                    self._line(f"the projection of the topology has a fault: {type(error).__name__}", logging.ERROR)
+                faulty = True
 
     def _renewed(self) -> _Made:
         """Return the newest document. Who comes while it is made waits as long as for one of his own."""

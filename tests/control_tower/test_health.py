@@ -255,7 +255,7 @@ def test_a_component_that_is_silent_stalls_liveness(start: Any) -> None:
             assert tower.ask(f"GET {path}").body == b"stalled"
         assert tower.ask("GET /livez").fields["content-type"] == "text/plain; charset=utf-8"
         until(lambda: events(tower, "liveness.failed"))
-        assert readiness(tower)[:3] == (503, "not_ready", ["watchdog"])
+        assert readiness(tower)[:3] == (503, "not_ready", ["process_watchdog"])
         status = tower.api("GET /api/v1/status").json()["operations"]["health"]
         assert status["watchdog"]["overdue"] == ["silent"]
         assert [each["name"] for each in status["watchdog"]["components"]] == ["probes", "front", "silent"]

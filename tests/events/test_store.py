@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from idkmesh.events import store as store_module
 from idkmesh.events.errors import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
 from idkmesh.events.opening import LOG_LIMIT_BYTES
 from idkmesh.events.reader import read_file
@@ -173,14 +174,15 @@ class Crowd:
         self._wait = store._pooling.wait
         self.gate = threading.Event()
         monkeypatch.setattr(store._pooling, "wait", self._counted)
+        monkeypatch.setattr(store_module, "BUSY_SECONDS", PATIENCE)
         self.threads = [threading.Thread(target=self._read) for _ in range(count)]
         for thread in self.threads:
             thread.start()
         until(lambda: self.within + self.waiting >= count, "each reads or waits")
 
-    def _counted(self) -> None:
+    def _counted(self, timeout: float | None = None) -> bool:
         self.waiting += 1  # under the lock of the condition
-        self._wait()
+        return self._wait(timeout)
 
     def _read(self) -> None:
         try:
@@ -219,6 +221,20 @@ def test_closing_ends_the_wait_of_readers(store: EventStore, monkeypatch: pytest
     crowd.end()
     assert crowd.within == READERS
     assert [each for each in descriptors() if each.startswith(str(store.path))] == []
+
+
+def test_readers_that_do_not_end_are_waited_for_with_a_bound(
+    store: EventStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EV-2.14: a disk that stalls under four readers does not hold whoever else wants to read for as long."""
+    store.append(events(3))
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.01)
+    with contextlib.ExitStack() as readers:
+        for _ in range(READERS):
+            readers.enter_context(store._reading())
+        with pytest.raises(StoreBusyError, match=f"^the event store {path} is being read by 4 others, none of which"):
+            store.read(0, 5, {})
+    assert numbers(store.read(0, 5, {}).events) == [1, 2, 3]
 
 
 def test_a_reader_that_cannot_be_opened_takes_no_place(store: EventStore, path: Path) -> None:

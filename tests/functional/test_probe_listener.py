@@ -152,7 +152,7 @@ def test_a_wedged_front_is_told_by_the_other_port(site: Path) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):
             service.get("/wedge", probe=False)
         assert service.wait_for("/livez", 503) == b"stalled"
-        assert b'"failing":["watchdog"]' in service.wait_for("/readyz", 503)
+        assert b'"failing":["process_watchdog"]' in service.wait_for("/readyz", 503)
         assert service.wait_for_line("stalled") == "stalled: front silent for too long\n"
         service.wait_for("/livez", 200)
         assert service.wait_for_line("no longer") == "no longer stalled: front\n"

@@ -153,7 +153,7 @@ def test_a_silent_component_of_the_program(make: Make, caplog: pytest.LogCapture
     until(lambda: ask(app, "/livez").status == 503, "the silence is not noticed")
     assert (ask(app, "/livez").body, ask(app, "/healthz").status) == (b"stalled", 503)
     until(lambda: ask(app, "/readyz").document["status"] == "not_ready", "who is not alive is ready")
-    assert ask(app, "/readyz").document["failing"] == ["watchdog"]
+    assert ask(app, "/readyz").document["failing"] == ["process_watchdog"]
     assert ask(app, "/startupz").status == 200
     until(lambda: "stalled: consumer silent for too long" in caplog.messages, "nobody learns who is silent")
     beat.close()
