@@ -469,6 +469,9 @@ def test_own_checks_are_named_apart(watched: Watched, tower: Tower) -> None:
     page.route("**/readyz", lambda route: route.fulfill(status=503, json=answer))
     expect(page.locator(".why")).to_contain_text("worker_slot warns. A request has held its place")
     expect(page.locator(".why a")).to_have_count(0)
+    answer["failing"] = ["process_watchdog", "event_store"]
+    expect(page.locator(".why")).to_contain_text("process_watchdog fails. A part of the process makes no progress")
+    answer["failing"] = ["event_store"]
     answer["warnings"] = ["cache"]
     expect(page.locator(".why")).to_contain_text("it does not keep the instance from being ready.")
     expect(page.locator(".why")).not_to_contain_text("stays ready")

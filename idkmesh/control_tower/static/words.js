@@ -50,11 +50,15 @@ export const STATES = {
   ],
 };
 
-// What readiness names: [when it fails, when it warns].
+// What readiness names: [when it fails, when it warns]. The watchdog never warns.
 const CONDITIONS = {
   event_store: [
     "The event store takes no events. Look at the disk: is it full, is the file writable? It tries again by itself.",
     "The event store was damaged and put aside whole. A new one has begun; the log says where the old one is.",
+  ],
+  process_watchdog: [
+    "A part of the process makes no progress, and its log says which. Who is not alive is not ready either; if it does " +
+      "not go on by itself, start the service again.",
   ],
   worker_slot: [
     "A request has held its place for long.",
