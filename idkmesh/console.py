@@ -101,7 +101,7 @@ def say(line: str) -> None:
     Raises :class:`CommandError` where it cannot be written, and ``BrokenPipeError`` where nobody reads.
     """
     with _told():
-        print(line, flush=True)
+        print(f"{line}\n", end="", flush=True)  # whole, for another thread's line to stand before or after it
 
 
 @contextlib.contextmanager
@@ -119,7 +119,7 @@ def _told() -> Iterator[None]:
 def complain(line: str) -> None:
     """Print one line to standard error, if there is one, whatever names and texts of others stand in it."""
     if sys.stderr is not None:  # None where the descriptor was closed at start, and print() would take standard output
-        print(fitted(line), file=sys.stderr, flush=True)
+        print(f"{fitted(line)}\n", end="", file=sys.stderr, flush=True)
 
 
 def fitted(text: str) -> str:

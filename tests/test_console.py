@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from idkmesh import console
 from idkmesh.service_runtime import MAX_LOGGED_CHARACTERS
 from tests.test_cli import idkmesh, one_line, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LONG = "y" * 60_000
 CODES = {1, 2}
@@ -140,6 +145,21 @@ def test_announcement_of_a_strange_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a\nb").mkdir()
     with serving("serve", "a\nb", "--port=0", cwd=tmp_path) as service:
         assert "serves a\\nb on http://" in service.line
+
+
+@pytest.mark.parametrize(("stream", "tell"), [("stdout", console.say), ("stderr", console.complain)])
+def test_a_line_is_written_whole(monkeypatch: pytest.MonkeyPatch, stream: str, tell: Callable[[str], None]) -> None:
+    """CT-9.5: text and line end are one write, so that no other thread's line stands between the two."""
+    writes: list[str] = []
+
+    class Writes(io.StringIO):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return super().write(text)
+
+    monkeypatch.setattr(sys, stream, Writes())
+    tell("listens")
+    assert [text for text in writes if text] == ["listens\n"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
