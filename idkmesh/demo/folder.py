@@ -54,7 +54,8 @@ def folder() -> Iterator[Path]:
 def remove_left() -> list[Path]:
     """Remove the folders of demos that were killed, and return them. What cannot be removed stays."""
     removed = []
-    for found in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
+    # Resolved, as a demo's own name for its folder is: what runs there is known by it.
+    for found in sorted(Path(tempfile.gettempdir()).resolve().glob(f"{PREFIX}*")):
         with contextlib.suppress(OSError):  # somebody else's, in use, or gone by now
             if _is_left(found):
                 shutil.rmtree(found)

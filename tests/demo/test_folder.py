@@ -75,3 +75,24 @@ def test_a_folder_in_which_something_runs(tmp_path: Path, monkeypatch: pytest.Mo
         assert remove_left() == []
         process.communicate(b"\n")
     assert remove_left() == [kept]
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="who runs is read from /proc")
+@pytest.mark.parametrize("named", [True, False], ids=["named", "inside"])
+def test_a_place_that_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool) -> None:
+    """DM-5.2: what runs has the folder by its own name, by whichever name the place for temporary files is known."""
+    place = tmp_path / "place"
+    place.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(place)
+    monkeypatch.setattr(tempfile, "tempdir", str(link))
+    kept = left(place, "kept")
+    words = [f"--token-file={kept}/tower.token"] if named else []
+    command = [sys.executable, "-c", "print(flush=True); input()", *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd="/" if named else kept) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        assert remove_left() == []
+        process.communicate(b"\n")
+    assert remove_left() == [kept]
