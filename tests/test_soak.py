@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -249,6 +250,20 @@ class TestRuns:
         assert state.sums["events found"] >= state.sums["events acknowledged"] > 0
         assert command.run("kill", 7, tmp_path).sittings == 2
 
+    def test_a_writer_that_nobody_reads(self, tmp_path: Path) -> None:
+        """Rule: a writer ends with the run that was killed, and is not in the store with the next run's writers."""
+        read, write = os.pipe()
+        words = ["-m", "scripts.lib.soak.kill_writer", str(tmp_path / "events.sqlite3"), "1", str(write)]
+        env = environment({"PYTHONPATH": str(REPOSITORY)})
+        with subprocess.Popen([sys.executable, *words], cwd=REPOSITORY, env=env, pass_fds=[write]) as process:
+            try:
+                os.close(write)
+                assert os.read(read, 1) == b"\n"
+                os.close(read)
+                assert process.wait(30) == 1
+            finally:
+                process.kill()
+
     def test_retention(self, tmp_path: Path) -> None:
         """EV-2.4: by number and by age as much is kept as is set, and the reader is told of each gap."""
         state = command.run("retention", 30_000, tmp_path)
@@ -256,8 +271,9 @@ class TestRuns:
         assert state.sums["events read"] + state.sums["events in these gaps"] <= 30_000
         assert state.sums["gaps announced"] > 0
 
-    def test_interrupted(self, tmp_path: Path) -> None:
-        """Rule: SIGTERM ends a run with 130; its file has the last whole step, and the next run goes on from there."""
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+    def test_interrupted(self, tmp_path: Path, number: signal.Signals) -> None:
+        """Rule: a signal ends a run with 130; its file has the last whole step, and the next run goes on from there."""
         line = [sys.executable, "-m", "scripts.lib.soak", "--only=kill", "--count=10000", f"--folder={tmp_path}"]
         env = environment({"PYTHONPATH": str(REPOSITORY)})
         with subprocess.Popen(line, cwd=REPOSITORY, env=env, stderr=subprocess.PIPE, text=True) as process:
@@ -266,7 +282,7 @@ class TestRuns:
             while not path.exists():
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
             _, error = process.communicate(timeout=60)
         assert process.returncode == 130
         assert "goes on from the last whole step" in error

@@ -60,7 +60,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the parts that were asked for."""
     chosen = arguments(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for each in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal too: what runs is to be ended
+        if signal.getsignal(each) is not signal.SIG_IGN:
+            signal.signal(each, signal.default_int_handler)
     wrong = 0
     try:
         for name in chosen.only or PARTS:

@@ -1,5 +1,7 @@
 """Writes numbered events until it is killed: ``python -m scripts.lib.soak.kill_writer STORE ROUND DESCRIPTOR``.
 
+It ends by itself once nobody reads what it tells.
+
 To the descriptor it writes an empty line when it has the store open, and ``SEQUENCE NUMBER`` for each event that the
 recorder has published: committed, by the recorder's own word.
 """
@@ -40,7 +42,10 @@ def main() -> None:
         for event in events:
             written += 1
             lines.append(b"%d %d\n" % (event.sequence, written))
-        os.write(descriptor, b"".join(lines))
+        try:
+            os.write(descriptor, b"".join(lines))
+        except BrokenPipeError:  # who was to kill this one was killed: the next round has the store for itself
+            os._exit(1)
 
     def replaced(_epoch: str, _position: int) -> None:
         os.write(descriptor, b"replaced\n")

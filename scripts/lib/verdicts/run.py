@@ -203,4 +203,6 @@ def _end(number: int, _frame: object) -> None:
 if __name__ == "__main__":
     for each in (signal.SIGINT, signal.SIGTERM):  # what runs is ended, also where a shell has had SIGINT ignored
         signal.signal(each, _end)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under nohup it outlives its terminal
+        signal.signal(signal.SIGHUP, _end)
     raise SystemExit(main())
