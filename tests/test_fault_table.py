@@ -21,7 +21,7 @@ from idkmesh.rehearsal.bounds import verdict_bounds
 from idkmesh.workloads.model import Word
 from idkmesh.workloads.tracker import HYSTERESIS_SECONDS, RESTART_AFTER_SECONDS
 from scripts.lib.verdicts import figures, report, run
-from scripts.lib.verdicts.cells import NO_ANSWER, WELL, Cell, Observer, Sample, judged
+from scripts.lib.verdicts.cells import NO_ANSWER, WELL, Cell, Observer, Sample, Seen, judged
 from scripts.lib.verdicts.eyes import Eyes
 from scripts.lib.verdicts.hands import HANDS
 from scripts.lib.verdicts.site import TOKEN
@@ -280,3 +280,13 @@ def test_the_page_that_was_written() -> None:
                 assert float(found[1]) <= cell.notice + 0.05
                 assert float(found[2]) <= cell.recover + 0.05
     assert not re.search(r"20\d\d-\d\d", text)
+
+
+def test_what_was_judged_by_another_table_is_played_again() -> None:
+    """FT-5.1: a row that was right by other words or bounds than today's is not left out."""
+    row = TABLE[0]
+    seen = {name: Seen(words=cell.words, noticed=0.0, recovered=0.0, wrong="") for name, cell in row.cells.items()}
+    found = json.loads(json.dumps(report.document(row, seen, row.leaves)))
+    assert run.is_right(row, found)
+    found["cells"][Observer.READY.value]["expected"] = ["another word"]
+    assert not run.is_right(row, found)

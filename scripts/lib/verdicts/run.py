@@ -129,6 +129,16 @@ def run(rows: Sequence[Row], results: Path) -> tuple[list[dict[str, Any]], dict[
     return [known[row.name] for row in TABLE if row.name in known], missing
 
 
+def is_right(row: Row, found: Mapping[str, Any]) -> bool:
+    """Say whether what came of a row is right, and was judged by what the table expects today."""
+    judged_by = {
+        observer: (tuple(cell["expected"]), cell["notice"][1], cell["recover"][1])
+        for observer, cell in found["cells"].items()
+    }
+    expected = {observer.value: (cell.words, cell.notice, cell.recover) for observer, cell in row.cells.items()}
+    return judged_by == expected and not report.wrong_cells([found])
+
+
 def _wait(eyes: Eyes, words: Mapping[Observer, tuple[str, ...]], most: float, least: float = LEAST_SECONDS) -> None:
     """Wait until each has said these words for a while, for ``most`` at the most and ``least`` anyway."""
     began = time.monotonic()
@@ -181,7 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in options.only or () if name not in names]
     if unknown:
         parser.error(f"no such row: {unknown[0]}; there are {', '.join(names)}")
-    right = [name for name, row in _read(options.results).items() if not report.wrong_cells([row])]
+    known = _read(options.results)
+    right = [row.name for row in TABLE if row.name in known and is_right(row, known[row.name])]
     rows = [
         row
         for row in TABLE
