@@ -1,4 +1,4 @@
-"""The control tower: its routes on the bounded server, and the command that serves them.
+"""The control tower: its routes on the bounded server.
 
 It stands beside ``control_tower``, whose documents and routes it puts together, under the name that programs know.
 The clauses CT-x.y stand in ``docs/specifications/CONTROL_TOWER_LOCAL_API_V0_1.md``.
@@ -6,13 +6,12 @@ The clauses CT-x.y stand in ``docs/specifications/CONTROL_TOWER_LOCAL_API_V0_1.m
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from idkmesh import __version__, console
+from idkmesh import __version__
 from idkmesh.addresses import url_host
+from idkmesh.binding import ensure_free
 from idkmesh.clock import Clock, SystemClock
 from idkmesh.control_tower.api import Lifetime, Records, status_document
 from idkmesh.control_tower.endpoints import control_tower_table
@@ -23,11 +22,10 @@ from idkmesh.control_tower.probes import ProbeState
 from idkmesh.control_tower.security import SessionGuard, checked_token, loopback_address
 from idkmesh.events.retention import Retention
 from idkmesh.health.self_watch import room_for_files
-from idkmesh.health.service import HealthReading, HealthService
+from idkmesh.health.service import STOP_SECONDS, HealthReading, HealthService
 from idkmesh.httpd import BoundedHTTPServer
 from idkmesh.httpd.routes import RouteApplication
 from idkmesh.service_runtime import ServiceIdentity, limits_document, usage_document
-from idkmesh.serving import STOP_SECONDS, client_written, ensure_free, port_written, probes_served, run
 from idkmesh.workloads.reading import nothing_supervised
 
 if TYPE_CHECKING:
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.front import Front
     from idkmesh.httpd.responses import Response
-    from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.router.configuration import RouterConfiguration
     from idkmesh.router.server import RouterServer
     from idkmesh.router.service import RouterService
@@ -327,56 +324,3 @@ class ControlTowerServer(BoundedHTTPServer):
             beside = self._router_server
             text += routed(self._router, None if beside is None else beside.usage())
         return text
-
-
-def serve_control_tower(  # noqa: PLR0913  what the command line gives, a keyword each
-    server: ControlTowerServer,
-    signals: ShutdownSignals,
-    *,
-    port_file: str | None = None,
-    client_file: str | None = None,
-    open_page: bool = False,
-    probe_address: tuple[str, int] | None = None,
-) -> int:
-    """Announce the server, serve until a signal, drain, and return the exit code (CT-9).
-
-    ``probe_address`` is that of the probe listener, if there is to be one. Raises
-    :class:`~idkmesh.console.CommandError` where it cannot be bound or a file cannot be written.
-    """
-    with contextlib.ExitStack() as stack:
-        stack.callback(server.server_close)  # also where the rest cannot be had
-        listener = stack.enter_context(probes_served(probe_address, server.probes, server.limits, IDENTITY))
-        if listener is not None:
-            server.expect_listener("probes", listener)
-        _serve_router(server)
-        stack.enter_context(port_written(port_file, server.server_port))
-        stack.enter_context(client_written(client_file, server.origin.removeprefix("http://"), server.token))
-        console.say(f"idkmesh control-tower {__version__} listens on {server.origin}")
-        # Who keeps the token in a file has this output kept too, in a journal that others read (CT-2.6).
-        guarded = None if client_file is None else f"{server.origin}/ with the token in {console.fitted(client_file)}"
-        console.say(f"open {guarded or server.link}")
-        console.say(f"events are kept in {console.fitted(str(server.events.path))}")
-        if open_page:
-            # In a thread of its own: a browser that runs in the terminal would keep the server from serving it.
-            threading.Thread(target=_open_browser, args=(server.link,), daemon=True).start()
-        return run(server, signals, server.health.watchdog)
-
-
-def _serve_router(server: ControlTowerServer) -> None:
-    """Have the router answer on its own address, if there is one. Raises :class:`~idkmesh.console.CommandError`."""
-    if server.router is None:
-        return
-    from idkmesh.router.listener import announce, listening, tell_events  # noqa: PLC0415  most towers have none
-
-    beside = listening(server.router, health=server.health, events=server.events.snapshot, limits=server.limits)
-    server.expect_listener("router", beside)
-    tell_events(beside, server.events.emit)
-    server.route_on(beside)
-    announce(beside, server.router.configuration)
-
-
-def _open_browser(link: str) -> None:
-    import webbrowser  # noqa: PLC0415  a start without --open does not wait for it
-
-    if not webbrowser.open(link):
-        console.complain("idkmesh: no browser could be started: open the link")

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from idkmesh import __version__
-from idkmesh.cli import SCENARIOS, main
+from idkmesh.cli import main
+from idkmesh.cli.rehearse import SCENARIOS
 from idkmesh.service_runtime import SETTINGS
 
 if TYPE_CHECKING:
@@ -574,7 +575,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["idkmesh.cli", "idkmesh.service_runtime", "idkmesh.commands.starting"])
+@pytest.mark.parametrize("module", ["idkmesh.cli", "idkmesh.service_runtime", "idkmesh.commands.service_start"])
 def test_signal_while_modules_load(module: str, number: int) -> None:
     """CT-9.4: no traceback and no word, from the first import on."""
     command = [sys.executable, "-c", SIGNAL_WHILE_LOADING, module, str(int(number))]

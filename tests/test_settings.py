@@ -15,9 +15,11 @@ import pytest
 from idkmesh import settings
 from idkmesh.adapter.looks import CLIENT_FILE_VARIABLE
 from idkmesh.cli import build_parser, main
+from idkmesh.cli.control_tower import control_tower
 from idkmesh.cli.parser import flags_of
+from idkmesh.cli.router import route
+from idkmesh.cli.serve import serve
 from idkmesh.commands.config import settings_document, table_of_all
-from idkmesh.commands.starting import control_tower, route, serve
 from idkmesh.console import CommandError
 from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.health.model import MATRIX_VARIABLE

@@ -1,18 +1,17 @@
-"""The ``idkmesh`` command: what it takes. What each command does stands elsewhere and is imported when it runs.
+"""The ``idkmesh`` command: what it takes. What each command does stands in :mod:`idkmesh.commands`.
 
-A command has a function that adds it, beside the one that calls it, in the module of its kind. It is added in
-:data:`ADDED`, which is the order of ``--help``.
+Each command has a module of its own name here, whose ``add`` adds its parser, and one there. A module is imported when
+its command is asked for, and what does the work when it runs.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from typing import TYPE_CHECKING, Final
 
 from idkmesh import __version__, console
-from idkmesh.cli import asking, declaring, serving
-from idkmesh.cli.asking import PROBE_KINDS, TOPOLOGY_STATES
-from idkmesh.cli.declaring import INSPECTION_FORMATS, MANIFEST_FORMATS, SCENARIOS
 from idkmesh.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -21,55 +20,51 @@ if TYPE_CHECKING:
 
     from idkmesh.cli.parser import Commands
 
-__all__ = [
-    "INSPECTION_FORMATS",
-    "MANIFEST_FORMATS",
-    "PROBE_KINDS",
-    "SCENARIOS",
-    "TOPOLOGY_STATES",
-    "build_parser",
-    "main",
-]
+__all__ = ["COMMANDS", "build_parser", "main"]
 
-ADDED: Final[tuple[Callable[[Commands], None], ...]] = (
-    serving.add_demo,
-    serving.add_control_tower,
-    serving.add_serve,
-    asking.add_inspect_request,
-    declaring.add_inspect,
-    asking.add_events,
-    asking.add_healthcheck,
-    declaring.add_probes,
-    declaring.add_rehearse,
-    declaring.add_modules,
-    serving.add_supervise,
-    asking.add_node,
-    serving.add_readiness_adapter,
-    serving.add_router,
-    asking.add_topology,
-    serving.add_config,
+COMMANDS: Final = (
+    "demo",
+    "control-tower",
+    "serve",
+    "inspect-request",
+    "inspect",
+    "events",
+    "healthcheck",
+    "probes",
+    "rehearse",
+    "modules",
+    "supervise",
+    "node",
+    "readiness-adapter",
+    "router",
+    "topology",
+    "config",
 )
+"""Their names, in the order of ``--help``. The module of a name has an underscore for each hyphen."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that ``argv`` (by default the program's own arguments) asks for, and return its exit code."""
-    code = console.run(functools.partial(_run, argv))
+    code = console.run(functools.partial(_run, sys.argv[1:] if argv is None else argv))
     if argv is None:
         console.leave(code)
     return code
 
 
-def _run(argv: Sequence[str] | None) -> int:
-    arguments = build_parser().parse_args(argv)
+def _run(argv: Sequence[str]) -> int:
+    asked = argv[0] if argv else None
+    arguments = build_parser((asked,) if asked in COMMANDS else COMMANDS).parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     return command(arguments)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command."""
+def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of the whole command, or of no more than the commands of these names."""
     parser = Parser(prog="idkmesh", description="Tell the truth about a node, and serve it safely.")
     parser.add_argument("--version", action="version", version=f"idkmesh {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in ADDED:
+    for name in names:
+        module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+        add: Callable[[Commands], None] = module.add
         add(commands)
     return parser

@@ -53,12 +53,20 @@ def whole(given: InForce) -> InForce:
     return given
 
 
-def store_path(flag: str | None) -> Path:
-    """Return the place of the event store: the flag's, else the variable's, else the user's own (EV-2.13)."""
+def of_tower(name: str, flag: object) -> Any:  # noqa: ANN401  each setting has a type of its own
+    """Return what flag and variable ask for one setting of a control tower, for a command that looks for the tower's.
+
+    Raises :class:`CommandError` (exit code 2).
+    """
     try:
-        return store_named(value_of(settings.TOWER, "store", os.environ, flag))
+        return value_of(settings.TOWER, name, os.environ, flag)
     except SettingError as error:
         raise CommandError(str(error), EXIT_USAGE) from None
+
+
+def store_path(flag: str | None) -> Path:
+    """Return the place of the event store: the flag's, else the variable's, else the user's own (EV-2.13)."""
+    return store_named(of_tower("store", flag))
 
 
 def store_of(given: InForce) -> Path:

@@ -20,7 +20,10 @@ from idkmesh.adapter.sampling import Phase, Sampler
 from idkmesh.adapter.verdict import Verdict, verdict
 from idkmesh.adapter.words import not_begun_line, verdict_line
 from idkmesh.child_process import hear_signals
+from idkmesh.commands.inputs import chosen, whole
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
+from idkmesh.settings import ADAPTER
+from idkmesh.settings_in_force import slips
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from idkmesh.adapter.log import PromptLog
     from idkmesh.adapter.server import AdapterServer
+    from idkmesh.commands.inputs import Flags
 
 EXIT_UNKNOWN: Final = 3
 
@@ -49,6 +53,21 @@ class Request:
     listen: tuple[str, int]
     argv: Sequence[str]
     warnings: Sequence[str] = ()
+
+
+def request_of(flags: Flags, argv: Sequence[str]) -> Request:
+    """Return what is in force. Raises :class:`CommandError` for settings that are refused (exit code 2).
+
+    Its log makes nobody wait, so it tells of slips itself (RA-9.1).
+    """
+    given = whole(chosen(ADAPTER, flags))
+    return Request(
+        node_id=given["node_id"],
+        client_file=given["client_file"],
+        listen=given["listen"],
+        argv=tuple(argv),
+        warnings=tuple(f"idkmesh: {line}" for line in slips(os.environ, ADAPTER)),
+    )
 
 
 def check(request: Request) -> int:
@@ -87,7 +106,8 @@ def serve(request: Request) -> int:
         hear_signals()
         from idkmesh.adapter.log import PromptLog
         from idkmesh.adapter.server import AdapterServer
-        from idkmesh.serving import bound, served
+        from idkmesh.binding import bound
+        from idkmesh.commands.until_signal import served
 
         # Not by the console, which waits for whoever reads: a supervisor whose pipe is full would have no adapter.
         output, log = (PromptLog(None if file is None else file.fileno()) for file in (sys.stdout, sys.stderr))

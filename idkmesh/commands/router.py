@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from idkmesh import console
 from idkmesh.clock import SystemClock
+from idkmesh.commands.inputs import store_of
+from idkmesh.commands.until_signal import probes_served, run
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 from idkmesh.event_recording import CLOSE_SECONDS, event_of, recording
 from idkmesh.health.self_watch import nothing_but_itself
-from idkmesh.health.service import HealthService
+from idkmesh.health.service import STOP_SECONDS, HealthService
 from idkmesh.router.configuration import ConfigurationError, read_configuration
 from idkmesh.router.listener import SOURCE, announce, listening, need_free, tell_events
 from idkmesh.router.parts import PartError, lacking
 from idkmesh.router.server import IDENTITY
 from idkmesh.router.service import RouterService
 from idkmesh.service_runtime import LineLog
-from idkmesh.serving import STOP_SECONDS, probes_served, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from idkmesh.changes import Change
-    from idkmesh.commands.reload_signal import ReloadSignal
-    from idkmesh.events.retention import Retention
-    from idkmesh.httpd.signals import ShutdownSignals
+    from idkmesh.commands.service_start import Start
     from idkmesh.router.configuration import RouterConfiguration
-    from idkmesh.service_runtime import ServiceLimits
-
-
-class Settings(NamedTuple):
-    """Where a router keeps its events, its limits, and where its probes are answered besides, None for nowhere."""
-
-    store: Path
-    retention: Retention
-    limits: ServiceLimits
-    probe_address: tuple[str, int] | None
 
 
 def configuration_of(file: str) -> RouterConfiguration:
@@ -73,19 +61,23 @@ def check(file: str) -> int:
     return 0
 
 
-def route(
-    configuration: RouterConfiguration, settings: Settings, signals: ShutdownSignals, reloads: ReloadSignal
-) -> int:
-    """Route until a signal, drain, and return the exit code.
+def route(start: Start) -> int:
+    """Route until a signal, drain, and return the exit code (RT-9).
 
-    Raises :class:`CommandError` where the event store or the provider cannot be had, or the address not be bound.
+    Raises :class:`CommandError` where the configuration is refused (exit code 2), the event store or the provider
+    cannot be had, or the address not be bound.
     """
+    given = start.given
+    configuration = configuration_of(given["router"])
+    store = store_of(given)
+    if start.signals.requested:
+        return 0
     need_free(configuration)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     log = LineLog()
     with contextlib.ExitStack() as stack:
         stack.callback(log.close, timeout=1.0)
-        recorder = stack.enter_context(recording(settings.store, settings.retention, SOURCE, log.write))
+        recorder = stack.enter_context(recording(store, given.retention, SOURCE, log.write))
         service = made(
             configuration,
             changed=lambda change: recorder.emit(event_of(change, SOURCE)),
@@ -95,16 +87,16 @@ def route(
         stack.callback(service.stop)
         health = HealthService(nothing_but_itself(), clock=SystemClock(), log=log.write)
         stack.callback(health.stop, STOP_SECONDS)
-        server = listening(service, health=health, events=recorder.snapshot, limits=settings.limits)
+        server = listening(service, health=health, events=recorder.snapshot, limits=given.limits)
         stack.callback(server.server_close)
         tell_events(server, recorder.emit)
         health.start()
         service.start()
-        stack.enter_context(probes_served(settings.probe_address, server.probes, server.limits, IDENTITY))
+        stack.enter_context(probes_served(given["probe_listen"], server.probes, server.limits, IDENTITY))
         announce(server, configuration)
-        reloads.attach(service.reload)
+        start.on_reload(service.reload)
         console.say(f"events are kept in {console.fitted(str(recorder.path))}")
-        return run(server, signals, health.watchdog)
+        return run(server, start.signals, health.watchdog)
 
 
 def made(

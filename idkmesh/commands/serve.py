@@ -15,39 +15,36 @@ from typing import TYPE_CHECKING, Any, cast
 
 from idkmesh import __version__, console
 from idkmesh.addresses import url_host
+from idkmesh.binding import bind, bound, is_open
+from idkmesh.commands.inputs import matrix_of, path_of
+from idkmesh.commands.until_signal import probes_served, run
 from idkmesh.console import EXIT_USAGE, CommandError
 from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer
-from idkmesh.service_runtime import ServiceIdentity
-from idkmesh.serving import STOP_SECONDS, bind, bound, is_open, probes_served, run
+from idkmesh.service_runtime import LineLog, ServiceIdentity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from idkmesh.commands.service_start import Start
     from idkmesh.control_tower.probe_listener import ProbeListener
     from idkmesh.health.service import HealthService
-    from idkmesh.httpd.signals import ShutdownSignals
-    from idkmesh.service_runtime import ServiceLimits
 
 
-def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
-    target: str,
-    address: tuple[str, int],
-    limits: ServiceLimits,
-    *,
-    signals: ShutdownSignals,
-    ssl_context: ssl.SSLContext | None = None,
-    probe_address: tuple[str, int] | None = None,
-    health: HealthService | None = None,
-) -> int:
+def serve(start: Start, target: str) -> int:
     """Serve a folder, WSGI callable or handler class until a signal, drain, and return the exit code.
 
-    ``health`` is told of by a probe listener on ``probe_address``: no path is answered for the program (HS-10.6).
+    Where there is a probe listener, it tells of its health: no path is answered for the program (HS-10.6).
     Raises :class:`CommandError` where there is no such target or an address cannot be bound.
     """
-    kind, handler = load_target(target)
-    if signals.requested:
-        return 0
+    given = start.given
+    ssl_context = tls_context(given["tls_cert"], given["tls_key"])
+    address, limits = (given["host"], given["port"]), given.limits
     with contextlib.ExitStack() as stack:
+        health = None if given["probe_listen"] is None else stack.enter_context(_health_of(start))
+        kind, handler = load_target(target)
+        if start.signals.requested:
+            return 0
         if health is not None:
-            stack.callback(health.stop, STOP_SECONDS)
             health.start()
         server = bound(lambda: bind(kind, address, handler, limits=limits, ssl_context=ssl_context), address)
         stack.callback(server.server_close)  # also where the rest cannot be had
@@ -58,10 +55,30 @@ def serve_target(  # noqa: PLR0913  what the command line gives, a keyword each
                 "put a reviewed proxy in front"
             )
         if health is not None:
-            stack.enter_context(_probes_of(server, health, probe_address))
+            stack.enter_context(_probes_of(server, health, given["probe_listen"]))
         served = console.fitted(target)
         console.say(f"idkmesh serve {__version__} serves {served} on {scheme}://{url_host(name)}:{server.server_port}/")
-        return run(server, signals, None if health is None else health.watchdog)
+        return run(server, start.signals, None if health is None else health.watchdog)
+
+
+@contextlib.contextmanager
+def _health_of(start: Start) -> Iterator[HealthService]:
+    """Make the health of a program that is served, and stop it. Its lines go to the log, and make nobody wait."""
+    from idkmesh.clock import SystemClock
+    from idkmesh.health.self_watch import nothing_but_itself
+    from idkmesh.health.service import STOP_SECONDS, HealthService
+
+    matrix_file = path_of(start.given["matrix"])
+    matrix = nothing_but_itself() if matrix_file is None else matrix_of(matrix_file)
+    log = LineLog()
+    health = HealthService(matrix, clock=SystemClock(), log=log.write)
+    if matrix_file is not None:
+        start.on_reload(functools.partial(health.reload_from, matrix_file))
+    try:
+        yield health
+    finally:
+        health.stop(STOP_SECONDS)
+        log.close(timeout=1.0)
 
 
 def _probes_of(

@@ -11,19 +11,21 @@ import json
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from idkmesh import __version__, console
 from idkmesh.clock import SystemClock
+from idkmesh.commands.inputs import settings_of, store_of, supervision_of, whole
+from idkmesh.commands.until_signal import probes_served
 from idkmesh.console import CommandError
 from idkmesh.control_tower.probes import ProbeState
 from idkmesh.event_recording import CLOSE_SECONDS, event_of, recording
 from idkmesh.health.readiness import Readiness
 from idkmesh.health.self_watch import nothing_but_itself
-from idkmesh.health.service import HealthService
+from idkmesh.health.service import STOP_SECONDS, HealthService
 from idkmesh.httpd.notify import Notifier
 from idkmesh.service_runtime import LineLog, ServiceIdentity, ServiceLimits
-from idkmesh.serving import STOP_SECONDS, probes_served
+from idkmesh.settings import SUPERVISE
 from idkmesh.workloads.ages import system_stamp
 from idkmesh.workloads.document import module_list_document
 from idkmesh.workloads.once import look_once
@@ -35,9 +37,9 @@ from idkmesh.workloads.voice import Voice
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from idkmesh.commands.reload_signal import ReloadSignal
+    from idkmesh.commands.inputs import Flags
+    from idkmesh.commands.service_start import Start
     from idkmesh.events.recorder import EventRecorder
-    from idkmesh.events.retention import Retention
     from idkmesh.httpd.signals import ShutdownSignals
     from idkmesh.workloads.record import Record
     from idkmesh.workloads.snapshot import Snapshot
@@ -57,14 +59,6 @@ TRACKER_STORE: Final = "tracker_store"
 _STARTING: Final = Readiness("starting", pending=(COMPONENT,))
 _READY: Final = Readiness("ready")
 _COLUMNS: Final = ("MODULE", "INSTANCE", "STATE", "PORT", "COMMAND", "SAYS")
-
-
-class Settings(NamedTuple):
-    """Where a supervisor keeps its events, and where its probes are answered, None for nowhere."""
-
-    store: Path
-    retention: Retention
-    probe_address: tuple[str, int] | None
 
 
 class SupervisorHealth:
@@ -96,16 +90,21 @@ class SupervisorHealth:
         """Ask for nothing: passes are made by themselves."""
 
 
-def supervise(supervised: Supervised, settings: Settings, signals: ShutdownSignals, reloads: ReloadSignal) -> int:
-    """Supervise until a signal, end what runs, and return the exit code.
+def supervise(start: Start) -> int:
+    """Supervise until a signal, end what runs, and return the exit code (AR-7.1).
 
     Raises :class:`CommandError` where the event store or a part of the supervisor cannot be had.
     """
+    given = start.given
+    supervised = supervision_of(given)
+    store = store_of(given)
+    if start.signals.requested:
+        return 0
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     log = LineLog()
     with contextlib.ExitStack() as stack:
         stack.callback(log.close, timeout=1.0)
-        recorder = stack.enter_context(recording(settings.store, settings.retention, SOURCE, log.write))
+        recorder = stack.enter_context(recording(store, given.retention, SOURCE, log.write))
         health = HealthService(nothing_but_itself(), clock=SystemClock(), log=log.write)
         stack.callback(health.stop, STOP_SECONDS)
         try:
@@ -120,22 +119,23 @@ def supervise(supervised: Supervised, settings: Settings, signals: ShutdownSigna
         except SupervisionError as error:
             raise CommandError(str(error)) from None
         stack.callback(workloads.stop, PASS_SECONDS)
-        stack.enter_context(probes_served(settings.probe_address, *_probes(health, workloads, recorder)))
+        stack.enter_context(probes_served(given["probe_listen"], *_probes(health, workloads, recorder)))
         notifier = Notifier.from_environ(os.environ, log=log.write)
         stack.callback(notifier.stopping, "ending what runs")  # the first that is done at the end
         _announce(supervised, recorder.path)
         health.start()
         workloads.start()
-        reloads.attach(functools.partial(workloads.reload_from, supervised.file))
-        _until_signal(signals, health, notifier)
+        start.on_reload(functools.partial(workloads.reload_from, supervised.file))
+        _until_signal(start.signals, health, notifier)
     return 0
 
 
-def look(supervised: Supervised, *, as_json: bool) -> int:
+def look(flags: Flags, *, as_json: bool) -> int:
     """Make one pass without acting, print what it saw, and return the exit code (AR-7.1).
 
-    Raises :class:`CommandError` where a driver cannot be had.
+    Raises :class:`CommandError` for what is refused (exit code 2), and where a driver cannot be had.
     """
+    supervised = supervision_of(whole(settings_of(SUPERVISE, flags)))
     voice = Voice(lambda _change: None, lambda line, _level: console.complain(f"idkmesh: {line}"))
     declaration = supervised.declaration
     try:

@@ -21,6 +21,7 @@ from idkmesh import console
 from idkmesh.child_process import Child, SpawnError, environment, hear_signals, spawn
 from idkmesh.console import CommandError
 from idkmesh.demo import files
+from idkmesh.demo.folder import processes_of
 from idkmesh.workloads.drivers import process_guard
 
 if TYPE_CHECKING:
@@ -106,11 +107,11 @@ class Children:
             self._guard.stdin.close()
         self._guard.wait()
         # The tower was killed, and its own guard would leave them 10 s: nobody else runs there.
-        for pid in in_folder(self._site.folder):
+        for pid in processes_of(self._site.folder, naming=False):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         until = time.monotonic() + END_SECONDS
-        while (left := in_folder(self._site.folder)) and time.monotonic() < until:
+        while (left := processes_of(self._site.folder, naming=False)) and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
         if left:
             console.complain(f"idkmesh: still ending: {', '.join(map(str, left))}")
@@ -155,16 +156,6 @@ class Children:
 def shop_processes(folder: Path) -> dict[int, str]:
     """Return the shop's processes that have written down who they are: the number, and the instance's name."""
     return {pid: name for name, pid in _noted(folder) if is_shop(pid)}
-
-
-def in_folder(folder: Path) -> list[int]:
-    """Return the numbers of the processes that run there: the shop's, and their readiness commands."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cwd"):
-        with contextlib.suppress(OSError):  # somebody else's, or it has ended
-            if place.readlink() == folder:
-                found.append(int(place.parent.name))
-    return found
 
 
 def process_of(folder: Path, instance: str) -> int | None:

@@ -9,12 +9,12 @@ import os
 import resource
 import select
 import socket
-import struct
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from idkmesh.demo.settings import ADDRESS, AGENT
+from idkmesh.rehearsal.link import RESET
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -37,9 +37,6 @@ PACE_SECONDS: Final = 0.02
 
 SPARE_DESCRIPTORS: Final = 32
 """Left to those who look."""
-
-_AT_ONCE: Final = struct.pack("ii", 1, 0)
-"""For SO_LINGER: a close is a reset. An orderly one would be half a request, which is answered 400."""
 
 PRODUCTS: Final = ("tea", "bread", "honey")
 
@@ -192,7 +189,8 @@ class Ingress(Client):
                 client = socket.create_connection((ADDRESS, self._port), SECONDS)
             except OSError:
                 return
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            # However it is closed: an orderly end would be half a request, which is answered 400.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             self._held.append(client)
             if len(self._held) % PACE == 0:
                 self._ended.wait(PACE_SECONDS)

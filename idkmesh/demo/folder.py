@@ -63,12 +63,15 @@ def remove_left() -> list[Path]:
     return removed
 
 
-def processes_of(folder: Path) -> list[int]:
-    """Return the numbers of the processes that run in it, the shop's, and of those that name it, tower and adapter."""
+def processes_of(folder: Path, *, naming: bool = True) -> list[int]:
+    """Return the numbers of the processes that run in it: the shop's, and their readiness commands.
+
+    With ``naming`` also of those that name it: tower and adapter, and whoever reads a file of it.
+    """
     name, found = os.fsencode(folder), []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # somebody else's, or it has ended
-            if name in (process / "cmdline").read_bytes() or (process / "cwd").readlink() == folder:
+            if (naming and name in (process / "cmdline").read_bytes()) or (process / "cwd").readlink() == folder:
                 found.append(int(process.name))
     return found
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from idkmesh.health.snapshot import HealthSnapshot
     from idkmesh.health.watchdog import Beat
 
+STOP_SECONDS: Final = 1.0
+"""How long the end of a service waits for probes that are out."""
 FRONT: Final = "front"
 """How the loop that answers is called in the watchdog."""
 PROBES: Final = "probes"

@@ -18,14 +18,14 @@ MAX_HELD_BYTES: Final = 256 * 1024
 
 PIECE_BYTES: Final = 64 * 1024
 
-_RESET: Final = struct.pack("ii", 1, 0)
+RESET: Final = struct.pack("ii", 1, 0)
 """SO_LINGER with no time: closing resets."""
 
 
 def reset(connection: socket.socket) -> None:
     """Close a connection so that the other side sees a reset."""
     with contextlib.suppress(OSError):
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     connection.close()
 
 

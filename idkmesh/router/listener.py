@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from idkmesh import __version__, console
 from idkmesh.addresses import url_host
+from idkmesh.binding import bind, bound, ensure_free, is_open
 from idkmesh.changes import Change
 from idkmesh.event_recording import event_of
 from idkmesh.router.server import RouterServer
-from idkmesh.serving import bind, bound, ensure_free, is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from playwright.sync_api import expect, sync_playwright
+
+from scripts.lib.chromium import chromium
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -416,12 +417,13 @@ def all_but_the_demo(browser: Browser) -> None:
 
 def main() -> None:
     """Write all pictures, or, with the argument ``demo``, those of the demo."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        sys.exit("screenshots: needs a chromium: on Debian, apt-get install chromium")
+    try:
+        path = chromium()
+    except FileNotFoundError as error:
+        sys.exit(f"screenshots: {error}")
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
             if sys.argv[1:] != ["demo"]:
                 all_but_the_demo(browser)

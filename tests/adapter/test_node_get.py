@@ -18,8 +18,8 @@ import pytest
 from idkmesh.adapter import node_get
 from idkmesh.adapter.node_get import Client, NoClientFileError, NodeGetError, ask, failure_text, read_client_file
 from idkmesh.adapter.observation import Failure, parse_observation
+from idkmesh.commands.written_files import client_written
 from idkmesh.control_tower.security import checked_token
-from idkmesh.serving import client_written
 from tests.adapter.observations import EXAMPLE_FILE, WELL
 
 if TYPE_CHECKING:

@@ -339,7 +339,7 @@ def test_usage(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -
 
 def test_the_flags_are_the_paths() -> None:
     """HL-6.2: each kind of probe has its path."""
-    from idkmesh.cli import PROBE_KINDS  # noqa: PLC0415  beside what it is held against
+    from idkmesh.cli.healthcheck import PROBE_KINDS  # noqa: PLC0415  beside what it is held against
 
     assert tuple(PROBE_KINDS) == tuple(PATHS)
 

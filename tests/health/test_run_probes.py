@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from idkmesh.cli import MANIFEST_FORMATS, main
+from idkmesh.cli import main
+from idkmesh.cli.probes import MANIFEST_FORMATS
 from idkmesh.commands.probes import Tried, _interruptible, exit_code, table, try_all
 from idkmesh.health.manifest import FORMATS, manifest
 from idkmesh.health.matrix_file import read_matrix

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idkmesh.cli import TOPOLOGY_STATES
+from idkmesh.cli.topology import TOPOLOGY_STATES
 from idkmesh.topology.model import State
 from idkmesh.topology.waiting import Seen, Verdict, Waiting, after_look, rows_of
 

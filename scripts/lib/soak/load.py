@@ -6,12 +6,12 @@ import contextlib
 import heapq
 import select
 import socket
-import struct
 import time
 from collections import Counter
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Final
 
+from idkmesh.rehearsal.link import reset
 from scripts.bench.benchlib.openloop import IP_BIND_ADDRESS_NO_PORT, NOT_YET
 from scripts.bench.benchlib.processes import HOST
 from scripts.lib.soak.kinds import fault_of
@@ -33,7 +33,6 @@ PATIENCE: Final = 60.0
 CAP: Final = 1 << 22
 """Bytes of one response that are kept."""
 SHOWN_BYTES: Final = 300
-_AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
 class Play:
@@ -197,6 +196,4 @@ class Course:
     def _shut(self, play: Play) -> None:
         del self._plays[play.connection.fileno()]
         self._open[self._lane(play.kind)] -= 1
-        with contextlib.suppress(OSError):
-            play.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-        play.connection.close()
+        reset(play.connection)

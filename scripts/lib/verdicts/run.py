@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from scripts.lib.chromium import chromium
 from scripts.lib.lxd_host import why_not
 from scripts.lib.verdicts import report
 from scripts.lib.verdicts.cells import WELL, judged
@@ -55,14 +56,6 @@ def lacking(row: Row) -> str:
 def another_lxd() -> bool:
     """Say whether an LXD runs here: bridge and images are the machine's, so there is one at a time."""
     return subprocess.run(["pgrep", "-x", "lxd"], check=False, stdout=subprocess.DEVNULL).returncode == 0
-
-
-def chromium() -> str:
-    """Return the browser's path. Raises ``FileNotFoundError``."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        raise FileNotFoundError("needs a chromium: install it, on Debian with apt-get install chromium")
-    return found
 
 
 @contextlib.contextmanager
