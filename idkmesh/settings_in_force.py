@@ -80,12 +80,32 @@ class InForce:
                 return f"{self.command} needs {row.flag} {row.metavar}, or {row.variable}"
         return None
 
+    def clash(self) -> str | None:
+        """Say in a line what is given without another setting that it needs beside it (HL-3.4), else None."""
+        if self.command != SERVE:
+            return None
+        if self["matrix"] is not None and self["probe_listen"] is None:
+            given = self.values["matrix"].origin.name
+            return f"serve: {given} needs --probe-listen ADDR:PORT: no path of the program is answered for it"
+        if self["tls_key"] is not None and self["tls_cert"] is None:
+            return f"serve: {self.values['tls_key'].origin.name} needs --tls-cert"
+        return None
+
 
 def in_force(command: str, flags: Mapping[str, Any], environ: Mapping[str, str]) -> InForce:
     """Return what holds for ``command``. ``flags`` are by the names of settings, None where one was not given.
 
     Raises :class:`~idkmesh.service_runtime.SettingError`, one line that names the flag or variable.
     """
+    known = each_in_force(command, flags, environ)
+    told = known.clash()
+    if told is not None:
+        raise SettingError(told)
+    return known
+
+
+def each_in_force(command: str, flags: Mapping[str, Any], environ: Mapping[str, str]) -> InForce:
+    """Return the same, each value judged by itself, and not beside the others (:meth:`InForce.clash`)."""
     rows = rows_of(command)
     names = {row.name for row in rows}
     given = {name: value for name, value in flags.items() if name in names and value is not None}
@@ -105,19 +125,7 @@ def in_force(command: str, flags: Mapping[str, Any], environ: Mapping[str, str])
         elif isinstance(value, str) and (row.judged_with is None or values[row.judged_with].value is not None):
             value = _judged(row, value, origin.name or row.name)
         values[row.name] = Value(row, value, origin)
-    known = InForce(command, _with_token(values), limits, retention)
-    if command == SERVE:
-        _judge_serve(known)
-    return known
-
-
-def _judge_serve(known: InForce) -> None:
-    """Raise :class:`SettingError` for what needs another setting beside it (HL-3.4)."""
-    if known["matrix"] is not None and known["probe_listen"] is None:
-        given = known.values["matrix"].origin.name
-        raise SettingError(f"serve: {given} needs --probe-listen ADDR:PORT: no path of the program is answered for it")
-    if known["tls_key"] is not None and known["tls_cert"] is None:
-        raise SettingError(f"serve: {known.values['tls_key'].origin.name} needs --tls-cert")
+    return InForce(command, _with_token(values), limits, retention)
 
 
 def value_of(command: str, name: str, environ: Mapping[str, str], flag: object = None) -> Any:  # noqa: ANN401  of any kind

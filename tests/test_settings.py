@@ -19,7 +19,7 @@ from idkmesh.cli.control_tower import control_tower
 from idkmesh.cli.parser import flags_of
 from idkmesh.cli.router import route
 from idkmesh.cli.serve import serve
-from idkmesh.commands.config import settings_document, table_of_all
+from idkmesh.commands.config import Looked, settings_document, table_of_all
 from idkmesh.console import CommandError
 from idkmesh.events.retention import RETENTION_SETTINGS, Retention
 from idkmesh.health.model import MATRIX_VARIABLE
@@ -407,6 +407,67 @@ def test_what_is_refused(
     assert own.count("\n") == 1
 
 
+def test_what_one_command_refuses_hides_no_other(
+    environ: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CT-9.13: a setting that lacks another beside it is a line; of all every setting is shown, and the code is 0."""
+    environ.setenv("IDKMESH_MATRIX", "m.yaml")
+    assert main(["config", "show", SERVE]) == 2
+    own = capsys.readouterr().err
+    assert main(["config", "show"]) == 0
+    told = capsys.readouterr()
+    needed = "--probe-listen ADDR:PORT: no path of the program is answered for it"
+    assert told.err == own == f"idkmesh: serve: IDKMESH_MATRIX needs {needed}\n"
+    lines = [line.split() for line in told.out.splitlines()]
+    assert ["matrix", "m.yaml", "variable", "IDKMESH_MATRIX", "control-tower,", "serve"] in lines
+    assert {line[0] for line in lines[1:]} == {row.name for row in TABLE}
+    found = document_of_all(capsys)
+    assert found[SERVE]["refused"] in own
+    assert len(found[SERVE]["settings"]) == len(rows_of(SERVE))
+    assert [command for command, one in found.items() if one["refused"]] == [SERVE]
+
+
+def test_a_value_that_some_refuse(environ: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """CT-9.13: a line names all who refuse it, their settings are not shown, those of the others are."""
+    environ.setenv("IDKMESH_PORT", "99999")
+    assert main(["config", "show"]) == 0
+    told = capsys.readouterr()
+    refused = "IDKMESH_PORT: '99999' is refused, a port is a whole number from 0 to 65535"
+    assert told.err == f"idkmesh: {TOWER}, {SERVE}: {refused}\n"
+    shown = {row.name for command in COMMANDS if command not in {TOWER, SERVE} for row in rows_of(command)}
+    assert {line.split()[0] for line in told.out.splitlines()[1:]} == shown
+    found = document_of_all(capsys)
+    assert {command: one["refused"] for command, one in found.items()} == {
+        command: refused if command in {TOWER, SERVE} else None for command in COMMANDS
+    }
+    assert found[TOWER]["settings"] == found[SERVE]["settings"] == []
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_where_nothing_can_be_shown(
+    words: list[str], environ: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CT-9.13: where every command refuses a value there is nothing to see, and the exit code is 2."""
+    environ.setenv("IDKMESH_EVENT_RETENTION_COUNT", "x")
+    environ.setenv("IDKMESH_MAX_CONNECTIONS", "x")
+    environ.setenv("IDKMESH_NODE_ID", "a b")
+    assert main(["config", "show", *words]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert all(
+        any(f"{command}: " in line or f"{command}, " in line for line in told.err.splitlines()) for command in COMMANDS
+    )
+
+
+def document_of_all(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Return what the document says of each command; it is as its schema says."""
+    assert main(["config", "show", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    schema = json.loads((ROOT / "idkmesh" / "schemas" / "settings.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(document)
+    return {one["command"]: one for one in document["commands"]}
+
+
 def test_a_slip_is_told_beside_the_settings(environ: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """CT-9.13, HS-2.1: who looks for a value that has no effect finds the slip."""
     environ.setenv("IDKMESH_MAX_BODY_BYTE", "5")
@@ -425,8 +486,9 @@ def test_a_name_of_a_file_adds_no_line(environ: pytest.MonkeyPatch, capsys: pyte
 def test_the_document_is_made_of_values() -> None:
     """CT-9.13: what is printed is a function of what is in force."""
     known = [in_force(command, {}, {"IDKMESH_STORE": "s"}) for command in COMMANDS]
-    assert len(settings_document(known)["commands"]) == len(COMMANDS)
-    assert len(table_of_all(known)) > len({row.name for row in TABLE})
+    looked = [Looked(given.command, tuple(given.values.values())) for given in known]
+    assert len(settings_document(looked)["commands"]) == len(COMMANDS)
+    assert len(table_of_all(looked)) > len({row.name for row in TABLE})
 
 
 def test_the_table_loads_no_server() -> None:

@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
         description="Print the value of each setting that a command would have if it were started here and now, and "
         "where it came from: a flag, a variable or the default. Without a command, of all. No secret is shown, no file "
         "opened.",
-        epilog="exit codes: 0 printed, 2 wrong usage, or a value that the command would refuse",
+        epilog="exit codes: 0 printed, 2 wrong usage, or a value that the command, or every command, would refuse",
     )
     showing.add_argument("--json", action="store_true", help="print a JSON document")
     showing.set_defaults(command=_config_show, of=None)
