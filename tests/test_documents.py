@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +18,6 @@ from idkmesh.health.matrix_file import read_matrix
 from idkmesh.workloads.declaration import load_declaration
 from scripts.bench.benchlib.processes import free_port
 from tests.documents import ROOT, WAIT, answer, blocks_of, environment, running
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOWTO = ROOT / "docs" / "howto"
 PAGES = (ROOT / "README.md", *sorted(HOWTO.glob("*.md")))
@@ -144,20 +142,40 @@ def test_listing_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "idkmesh.drain.ended" in done.stdout
 
 
+def test_no_page_puts_a_token_on_a_command_line() -> None:
+    """Rule: every user of a machine can read a command line, so that no page shows one with a bearer in an option."""
+    option = re.compile(r"(?:-H|--header|--oauth2-bearer)[ =]*[\"']?(?:Authorization\b|\$)")
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "idkmesh").rglob("*.html")]
+    assert [str(page) for page in pages if option.search(page.read_text(encoding="utf-8"))] == []
+
+
+def command_lines() -> list[str]:
+    """Return the command line of every process, as any user reads them; none where the system does not show them."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found.append(file.read_bytes().decode(errors="replace"))
+    return found
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_reading_the_stream_with_curl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rule: the page's curl reads the stream with the token of the variable, until the tower drains."""
-    (command,) = (block for block in typed() if block.startswith("curl -N"))
+    """Rule: the page's curl reads the stream until the tower drains; the variable's token is on no command line."""
+    (command,) = (block for block in typed() if "curl -N" in block)
+    token = "token-of-the-test-suite-0123456789abcdef"
     monkeypatch.setenv("IDKMESH_STORE", str(tmp_path / "events.sqlite3"))
-    monkeypatch.setenv("IDKMESH_CONTROL_TOWER_TOKEN", "token-of-the-test-suite-0123456789abcdef")
+    monkeypatch.setenv("IDKMESH_CONTROL_TOWER_TOKEN", token)
     port = free_port()
     tower = [sys.executable, "-m", "idkmesh", "control-tower", "--port", str(port)]
     with running(tower) as process:
         assert answer(port, "/healthz").status == 200
-        shell = ["sh", "-c", "exec " + command.replace("8765", str(port))]
+        shell = ["sh", "-c", command.replace("8765", str(port))]
         with subprocess.Popen(shell, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as reader:
             assert reader.stdout is not None
             assert reader.stdout.readline().startswith(": ")
+            seen = command_lines()
+            assert any("/api/v1/events/stream" in line for line in seen) or not seen
+            assert not any(token in line for line in seen)
             process.send_signal(signal.SIGTERM)
             rest = reader.stdout.read()
         process.wait(WAIT)  # a second signal would be one too many
