@@ -41,6 +41,14 @@ def test_the_row_is_what_the_tests_say(case: str) -> None:
     assert CASES[case].tests
 
 
+def test_each_row_says_what_the_fault_is() -> None:
+    """Rule: a row can be read without another list: what went wrong; and, behind the semicolon, what is right."""
+    said = {case: row.fault for case, row in CASES.items()}
+    one = re.compile(r"[A-Z](?:(?!\. |;).){29,};(?:(?!\. |;).){14,}\.")
+    assert [case for case, text in said.items() if not (one.fullmatch(text) and 60 <= len(text) <= 160)] == []
+    assert len(set(said.values())) == len(said)
+
+
 def test_what_is_done_otherwise_is_a_clause() -> None:
     """Rule: what is decided otherwise says by which clause, or which section says that it is not claimed."""
     said = {case: row.otherwise for case, row in CASES.items() if row.otherwise}
