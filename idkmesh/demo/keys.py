@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 END_OF_INPUT: Final = "\x04"
 """Ctrl-D, which a terminal hands over as it is while it hands over each key."""
+_MOST_WAITING: Final = 4096
+"""What Linux keeps for a terminal that is not being read."""
 
 
 class Keys:
@@ -89,10 +91,10 @@ class Keys:
                 self._take()
             if not select.select([self._descriptor], [], [], seconds)[0]:
                 return ""
-            data = os.read(self._descriptor, 64)
+            data = os.read(self._descriptor, _MOST_WAITING)
         except OSError:  # the terminal is gone
             return END_OF_INPUT
-        return data.decode("ascii", "replace") or END_OF_INPUT
+        return pressed(data)
 
     def _take(self) -> None:
         if self._descriptor is not None:
@@ -113,6 +115,11 @@ class Keys:
     def _note_stop(self, _number: int, _frame: object) -> None:
         """Note it alone: what is being drawn is drawn to its end, and taken away before."""
         self._stop_asked = True
+
+
+def pressed(data: bytes) -> str:
+    """Return the keys of what a terminal gave, each once: one that is held down, and a paste, are heard in one turn."""
+    return "".join(dict.fromkeys(data.decode("ascii", "replace"))) or END_OF_INPUT
 
 
 @contextlib.contextmanager
