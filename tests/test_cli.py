@@ -804,6 +804,16 @@ def test_serve_without_a_target(folder: Path, target: str, told: str) -> None:
     assert told in errors
 
 
+def test_serve_a_program_that_serves_itself(folder: Path) -> None:
+    """CT-9.6: an import that serves would never come back: one line says where, and what to do; no port is taken."""
+    lines = "import thing, idkmesh\nserver = idkmesh.BoundedHTTPServer(('127.0.0.1', 0), thing.Handler)\n"
+    (folder / "itself.py").write_text(f"{lines}idkmesh.serve_until_signal(server)\n")
+    code, text, errors = idkmesh("serve", "itself:thing", "--port=0", cwd=folder)
+    assert (code, text, one_line(errors)) == (1, "", True)
+    assert f"cannot import 'itself': it begins to serve by itself ({folder}/itself.py:3)" in errors
+    assert errors.endswith('; put that call under: if __name__ == "__main__":\n')
+
+
 @pytest.mark.parametrize(
     "target",
     [

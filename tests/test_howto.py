@@ -80,6 +80,28 @@ def serves(*paths: tuple[str, int, str], ends: int = 0) -> Trial:
     return trial
 
 
+def serves_both_ways(target: str, *paths: tuple[str, int, str]) -> Trial:
+    """Return the trial of a program that its page has served by ``idkmesh serve TARGET`` too, which imports it."""
+
+    def trial(block: Block, folder: Path) -> None:
+        serves(*paths)(block, folder)
+        assert f"`idkmesh serve {target}`" in next(page for page in READ if page.name == block.page).read_text("utf-8")
+        (folder / f"{target.partition(':')[0]}.py").write_text(block.text, encoding="utf-8")
+        port = free_port()
+        with running([sys.executable, "-m", "idkmesh", "serve", target, "--port", str(port)], folder):
+            assert [answer(port, path, status).status for path, status, _ in paths] == [each[1] for each in paths]
+
+    return trial
+
+
+def takes_the_example(block: Block, folder: Path) -> None:
+    """Copy the matrix as in a checkout; it is the one with which the programs of the page are tried."""
+    (folder / "examples").mkdir()
+    shutil.copy(MATRIX, folder / "examples")
+    assert shell(block.text, folder).returncode == 0
+    assert (folder / MATRIX.name).read_bytes() == MATRIX.read_bytes()
+
+
 def serves_tls(block: Block, folder: Path) -> None:
     """Run the program with a certificate, and ask it with that as authority."""
     for name, pem in zip(("certificate.pem", "key.pem"), certificate(), strict=True):
@@ -392,7 +414,7 @@ TRIALS: dict[str, list[Trial]] = {
     "README.md": [
         tried_by(DOCUMENTS_TEST, "test_run_defaults_to_the_demo"),
         tried_by(DOCUMENTS_TEST, "test_asking_a_probe_path"),
-        serves(("/", 200, "hello")),
+        serves_both_ways("hello:Hello", ("/", 200, "hello")),
         in_checkout,
         tried_by("tests/test_repository.py", "test_ci_runs_the_readmes_test_command"),
     ],
@@ -416,7 +438,8 @@ TRIALS: dict[str, list[Trial]] = {
         tried_by(DOCUMENTS_TEST, "test_reading_the_stream_with_curl"),
     ],
     "flask-and-django.md": [
-        serves(("/", 200, "hello"), ("/livez", 200, "ok"), ("/readyz", 503, "orders-db")),
+        serves_both_ways("app:app", ("/", 200, "hello"), ("/livez", 200, "ok"), ("/readyz", 503, "orders-db")),
+        takes_the_example,
         starts_a_project,
         wsgi_of_the_project,
     ],
@@ -437,7 +460,7 @@ TRIALS: dict[str, list[Trial]] = {
         serves(("/metrics", 200, "answer 42.0")),
     ],
     "replace-threadinghttpserver.md": [
-        serves(("/", 200, "hello")),
+        serves_both_ways("hello:Hello", ("/", 200, "hello")),
         runs_to_its_end,
         serves_tls,
         serves_the_folder,

@@ -20,6 +20,7 @@ from idkmesh.commands.inputs import matrix_of, path_of
 from idkmesh.commands.until_signal import probes_served, run
 from idkmesh.console import EXIT_USAGE, CommandError
 from idkmesh.httpd import BoundedHTTPServer, BoundedWSGIServer
+from idkmesh.httpd.signals import ServedByOthersError, left_to_others
 from idkmesh.service_runtime import LineLog, ServiceIdentity
 
 if TYPE_CHECKING:
@@ -187,7 +188,14 @@ def _import(name: str) -> Any:  # noqa: ANN401  a module, of any content
     """Import a module, of this directory too. Whatever its code raises becomes one line that says where."""
     sys.path.insert(0, str(Path.cwd()))
     try:
-        return importlib.import_module(name)
+        with left_to_others():
+            return importlib.import_module(name)
+    except ServedByOthersError as error:
+        caller = traceback.extract_tb(error.__traceback__)[-2]  # the last is where it was refused
+        raise CommandError(
+            f"cannot import {name!r}: it begins to serve by itself ({caller.filename}:{caller.lineno}); put that call "
+            'under: if __name__ == "__main__":'
+        ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001  the module's own code, a script's last line included
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
         place = f" ({frames[-1].filename}:{frames[-1].lineno})" if len(frames) > 1 else ""

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING, Any, Self
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType, TracebackType
 
     from idkmesh.httpd.notify import Watched
     from idkmesh.httpd.server import BoundedHTTPServer
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_LEFT_TO_OTHERS: Final = ContextVar("_LEFT_TO_OTHERS", default=False)
+
+
+class ServedByOthersError(RuntimeError):
+    """A program has begun to serve while somebody imported it in order to serve it."""
+
+
+@contextlib.contextmanager
+def left_to_others() -> Iterator[None]:
+    """Have :func:`serve_until_signal` raise :class:`ServedByOthersError`, in this thread, until the block is left.
+
+    For whoever imports a program in order to serve it: an import that serves would never come back.
+    """
+    former = _LEFT_TO_OTHERS.set(True)
+    try:
+        yield
+    finally:
+        _LEFT_TO_OTHERS.reset(former)
 
 
 class ShutdownSignals:
@@ -75,7 +97,12 @@ def serve_until_signal(
 
     :param signals: what has caught the signals so far; None catches them from now on.
     :param watchdog: an `idkmesh.Watchdog`; while one of its components is overdue, systemd gets no sign of life.
+    :raises ServedByOthersError: in an import by somebody who serves the program himself (:func:`left_to_others`); the
+        server is closed.
     """
+    if _LEFT_TO_OTHERS.get():
+        server.server_close()
+        raise ServedByOthersError("the program is imported in order to be served")
     if signals is None:
         with ShutdownSignals() as own:
             return serve_until_signal(server, own, watchdog=watchdog)

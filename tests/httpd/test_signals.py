@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from idkmesh.httpd.signals import ShutdownSignals, serve_until_signal
+from idkmesh.httpd.signals import ServedByOthersError, ShutdownSignals, left_to_others, serve_until_signal
 
 
 class Server:
@@ -84,3 +84,12 @@ def test_server_is_closed_whatever_happens() -> None:
     with pytest.raises(OSError, match="broke"):
         serve_until_signal(cast("Any", server), ShutdownSignals())
     assert server.closed == 2
+
+
+def test_a_program_that_others_serve() -> None:
+    """CT-9.6: who imports a program to serve it has it refuse to serve itself, and only meanwhile; its port is free."""
+    server = Server()
+    with pytest.raises(ServedByOthersError), left_to_others():
+        serve_until_signal(cast("Any", server))
+    assert server.closed == 1
+    assert serve_until_signal(cast("Any", server), ShutdownSignals()) == 0
