@@ -31,28 +31,42 @@ NOTHING_YET: Final = "nothing has been seen of the node yet"
 
 
 class Condition(NamedTuple):
-    """One row: its name, and whether an observation meets it, for the node that is meant."""
+    """One row: its name, what it says to people where it fails, and whether an observation meets it.
+
+    ``holds`` is asked with the id of the node that is meant.
+    """
 
     name: str
+    failing: str
     holds: Callable[[Observation, str], bool]
 
 
 FOR_LIVE: Final = (
-    Condition(IDENTITY, lambda seen, node_id: seen.node.id == node_id),
-    Condition("health", lambda seen, _: seen.health == "ok"),
-    Condition("listeners", lambda seen, _: _owned(seen)),
-    Condition("clock", lambda seen, _: seen.clock.readable),
+    Condition(IDENTITY, "it is another node", lambda seen, node_id: seen.node.id == node_id),
+    Condition(
+        "health",
+        "a part of the node is silent, or its durable clock cannot be read",
+        lambda seen, _: seen.health == "ok",
+    ),
+    Condition("listeners", "a listener of the node is gone, or not its own", lambda seen, _: _owned(seen)),
+    Condition("clock", "its event store, or the mark beside it, cannot be read", lambda seen, _: seen.clock.readable),
 )
 """What live needs beside a successful observation that is fresh (RA-3.1)."""
 
 FOR_READY: Final = (
-    Condition("pressure", lambda seen, _: seen.pressure == "available"),
-    Condition("connections", lambda seen, _: seen.capacity.connections.free > 0),
-    Condition("exchanges", lambda seen, _: seen.capacity.exchanges.free > 0),
-    Condition("buffers", lambda seen, _: seen.capacity.buffers.free > 0),
-    Condition("activation", lambda seen, _: seen.activation_ready),
-    Condition("draining", lambda seen, _: not seen.draining),
-    Condition("clock_behind", lambda seen, _: seen.clock.behind_ms == 0),
+    Condition(
+        "pressure", "a limit of the node was met within the last 5 s", lambda seen, _: seen.pressure == "available"
+    ),
+    Condition("connections", "no connection is free", lambda seen, _: seen.capacity.connections.free > 0),
+    Condition("exchanges", "no place for a request is free", lambda seen, _: seen.capacity.exchanges.free > 0),
+    Condition("buffers", "no memory for requests is free", lambda seen, _: seen.capacity.buffers.free > 0),
+    Condition(
+        "activation", "the node's own readiness says no; its /readyz names why", lambda seen, _: seen.activation_ready
+    ),
+    Condition("draining", "the node is ending", lambda seen, _: not seen.draining),
+    Condition(
+        "clock_behind", "the wall clock is behind what the node has recorded", lambda seen, _: seen.clock.behind_ms == 0
+    ),
 )
 """What ready needs beside all of that (RA-3.2)."""
 

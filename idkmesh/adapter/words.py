@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from idkmesh.adapter.verdict import IDENTITY, RESULT
+from idkmesh.adapter.verdict import FOR_LIVE, FOR_READY, IDENTITY, RESULT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from idkmesh.adapter.verdict import Held, Verdict
+
+_FAILING: Final = {condition.name: condition.failing for condition in (*FOR_LIVE, *FOR_READY)}
 
 
 def verdict_line(told: Verdict, held: Held, node_id: str) -> str:
@@ -22,6 +24,13 @@ def verdict_line(told: Verdict, held: Held, node_id: str) -> str:
     if told.started:
         return f"the node is live, and not ready: {against}"
     return f"the node is live, has not started, and is not ready: {against}"
+
+
+def answer_line(word: str, against: Sequence[str]) -> str:
+    """Return a verdict on an observation: yes, or the names of the conditions that fail, each in words too (RA-6.1)."""
+    if not against:
+        return f"{word} yes"
+    return f"{word} no: {', '.join(f'{name} ({_FAILING[name]})' for name in against)}"
 
 
 def not_begun_line(argv: Sequence[str], reason: str) -> str:

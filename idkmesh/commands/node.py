@@ -6,6 +6,7 @@ from idkmesh import console
 from idkmesh.adapter import node_get
 from idkmesh.adapter.observation import Observation, ObservationError, parse_observation
 from idkmesh.adapter.verdict import Held, after, verdict
+from idkmesh.adapter.words import answer_line
 from idkmesh.console import CommandError
 
 
@@ -34,10 +35,6 @@ def _lines(data: bytes) -> list[str]:
     return [
         f"node {seen.node.id}",
         f"boot {seen.node.boot_id}",
-        _line("live", told.not_live),
-        _line("ready", told.not_ready),
+        answer_line("live", told.not_live),
+        answer_line("ready", told.not_ready),
     ]
-
-
-def _line(word: str, against: tuple[str, ...]) -> str:
-    return f"{word} no: {', '.join(against)}" if against else f"{word} yes"

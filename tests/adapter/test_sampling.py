@@ -17,9 +17,9 @@ from idkmesh.adapter.sampling import (
     Sampler,
     outcome_of,
 )
-from idkmesh.adapter.verdict import FRESH, RESULT, Held, Verdict, verdict
-from idkmesh.adapter.words import verdict_line
-from tests.adapter.observations import EXAMPLE, EXAMPLE_FILE, NODE_ID
+from idkmesh.adapter.verdict import FOR_LIVE, FOR_READY, FRESH, RESULT, Held, Verdict, after, verdict
+from idkmesh.adapter.words import answer_line, verdict_line
+from tests.adapter.observations import EXAMPLE, EXAMPLE_FILE, NODE_ID, with_amiss
 
 DOCUMENT = EXAMPLE_FILE.read_bytes()
 NOW = 500.0
@@ -227,6 +227,18 @@ def test_a_line_for_people(changes: dict[str, Any], line: str) -> None:
     """RA-7.5: a line names the conditions that fail, and no other."""
     sampler = looked(output=json.dumps(EXAMPLE | changes).encode())
     assert verdict_line(at(sampler, NOW), sampler.held, NODE_ID) == line
+
+
+def test_a_verdict_in_words() -> None:
+    """RA-6.1: what fails is told by its name, which the pages have, and in words that need no page."""
+    told = after(Held(), with_amiss("activation", "draining"), NODE_ID, NOW)
+    against = verdict(told, NODE_ID, NOW)
+    assert answer_line("live", against.not_live) == "live yes"
+    assert answer_line("ready", against.not_ready) == (
+        "ready no: activation (the node's own readiness says no; its /readyz names why), draining (the node is ending)"
+    )
+    words = [condition.failing for condition in (*FOR_LIVE, *FOR_READY)]
+    assert len(set(words)) == len(words)
 
 
 def test_lines_of_a_node_that_has_started_and_of_one_that_was_not_seen() -> None:
