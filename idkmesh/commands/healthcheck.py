@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from idkmesh import console
+from idkmesh.addresses import url_host
 from idkmesh.commands.target_url import target_url
 from idkmesh.console import EXIT_FAILED, EXIT_USAGE, CommandError
 
@@ -47,6 +48,11 @@ class Target:
     port: int
     path: str
 
+    @property
+    def address(self) -> str:
+        """Who is asked, for people: ``HOST:PORT``."""
+        return f"{url_host(self.host)}:{self.port}"
+
 
 def healthcheck(url: str, asked: str | None, timeout: float) -> int:
     """Ask ``url`` within ``timeout`` seconds in all, print a line, and return the exit code.
@@ -63,7 +69,7 @@ def healthcheck(url: str, asked: str | None, timeout: float) -> int:
     thread = threading.Thread(target=run, name="healthcheck", daemon=True)
     thread.start()
     thread.join(timeout)
-    code, line = told[0] if told else Told(EXIT_FAILED, f"timed out after {timeout:g} s")
+    code, line = told[0] if told else _timed_out(target, timeout)
     console.say(console.fitted(line))
     return code
 
@@ -94,15 +100,19 @@ def ask(target: Target, timeout: float) -> Told:
         response = connection.getresponse()
         return judge(response.status, response.read(MAX_BODY_BYTES))
     except TimeoutError:
-        return Told(EXIT_FAILED, f"timed out after {timeout:g} s")
+        return _timed_out(target, timeout)
     except ConnectionError as error:
-        return Told(EXIT_FAILED, f"no answer: {console.reason(error)}")
+        return Told(EXIT_FAILED, f"no answer from {target.address}: {console.reason(error)}")
     except socket.gaierror:
         return Told(EXIT_UNKNOWN, f"could not tell: {target.host} is no host that is known here")
     except (OSError, ValueError, http.client.HTTPException) as error:
-        return Told(EXIT_UNKNOWN, f"could not tell: {console.reason(error)}")
+        return Told(EXIT_UNKNOWN, f"could not tell: {target.address}: {console.reason(error)}")
     finally:
         connection.close()
+
+
+def _timed_out(target: Target, timeout: float) -> Told:
+    return Told(EXIT_FAILED, f"no answer from {target.address} within {timeout:g} s")
 
 
 def judge(status: int, body: bytes) -> Told:
