@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import select
 import signal
 import sys
 from pathlib import Path
@@ -105,12 +106,17 @@ def test_the_second_terminal(place: Place) -> None:
 
 
 def test_following_events(place: Place) -> None:
-    """Rule: orders come every two seconds, so that who follows sees one soon; Ctrl-C ends it."""
+    """Rule: who follows sees a line when the first fault begins or ends, and none of the orders; Ctrl-C ends it."""
     with running(["sh", "-c", f"exec {FOLLOW}"], place.folder) as process:
         assert process.stdout is not None
-        assert "idkmesh.agent.invoked" in process.stdout.readline()
+        for line in (SLOW, MEND) * 4:  # it tells of what comes after its own start, which nothing announces
+            place.types(line)
+            if select.select([process.stdout], [], [], 10.0)[0]:
+                break
+        assert "idkmesh.dependency.changed" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         process.wait(WAIT)
+    (place.folder / "cache.delay").unlink(missing_ok=True)
 
 
 def test_the_fault_that_a_reader_can_type(place: Place) -> None:
