@@ -7,7 +7,6 @@ import importlib.util
 import math
 import signal
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from idkmesh import console
 from idkmesh.console import EXIT_FAILED, CommandError
 from idkmesh.demo import files
 from idkmesh.demo.acts import Actor
+from idkmesh.demo.browser import Browser
 from idkmesh.demo.children import Children
 from idkmesh.demo.clients import Buyer, Sales
 from idkmesh.demo.course import CALM_SECONDS, Course, Do, Phase, Said, Tone
@@ -143,6 +143,7 @@ class Running:
         if self._request.port is None and site.ports.page != PAGE_PORT:
             console.say(f"port {PAGE_PORT} is in use, by another demo perhaps: this page is at {site.ports.page}")
         self._watch = Watch(site, token)
+        self._browser = Browser(self._link)
         tower = self._children.start_tower()
         self._actor = Actor(site, tower, token)
 
@@ -152,7 +153,7 @@ class Running:
         keys = stack.enter_context(Keys())
         out = stack.enter_context(output(self._link, self._course.faults, keyed=keys.read))
         if self._request.open_page:
-            self._open()
+            self._browser.open()
         try:
             self._go_on(keys, out, stack, router_token)
         finally:
@@ -182,6 +183,8 @@ class Running:
                 out.show(course, seen, None if self._buyer is None else self._buyer.sales, now)
             else:
                 out.hide()
+            for line in self._browser.told():
+                out.say(Said(now - course.began, Tone.NOTE, line))
             for key in keys.wait(TURN_SECONDS):
                 self._press(key, out)
             if keys.stop_asked:
@@ -233,13 +236,7 @@ class Running:
         elif key == "s":
             self._take(course.switch(now), out)
         elif key == "o":
-            self._open()
-
-    def _open(self) -> None:
-        import webbrowser  # noqa: PLC0415  few want it
-
-        # In a thread of its own: a browser that runs in the terminal would keep everything else from going on.
-        threading.Thread(target=webbrowser.open, args=(self._link,), daemon=True).start()
+            self._browser.open()
 
     def _undo(self) -> None:
         """Undo the fault that is on, before anything ends: what is stopped hears no signal."""

@@ -19,6 +19,7 @@ YES: Final = "yes"
 NO: Final = "no"
 UNKNOWN: Final = "?"
 STARTS: Final = "starting"
+ADAPTER: Final = "adapter says"
 OTHER_KEYS: Final = ("u end the fault", "s schedule on/off", "o open the page", "q quit")
 NO_KEYS: Final = "Ctrl-C ends it"
 KEYS_IN_LINE: Final = 4
@@ -81,10 +82,11 @@ def _reasons(tower: TowerSeen) -> str:
 
 
 def _adapter(seen: Seen) -> Row:
+    # Its words are about the tower: of a paused one it says that it is not alive, and runs well itself.
     if seen.adapter is None:
-        return Row("adapter", UNKNOWN, UNKNOWN, STARTS if seen.tower is None else "it does not answer")
-    says = f"/live {200 if seen.adapter.live else 503}  /ready {200 if seen.adapter.ready else 503}"
-    return Row("adapter", YES if seen.adapter.live else NO, YES if seen.adapter.ready else NO, says)
+        return Row(ADAPTER, UNKNOWN, UNKNOWN, STARTS if seen.tower is None else "it does not answer")
+    says = f"of the tower: /live {200 if seen.adapter.live else 503}  /ready {200 if seen.adapter.ready else 503}"
+    return Row(ADAPTER, YES if seen.adapter.live else NO, YES if seen.adapter.ready else NO, says)
 
 
 def _router(seen: Seen, sales: Sales) -> Row:

@@ -16,7 +16,7 @@ from idkmesh.demo.course import Said, Tone
 from idkmesh.demo.faults import table
 from idkmesh.demo.output import Plain, output
 from idkmesh.demo.panel import ROOM, Panel
-from idkmesh.demo.seen import Seen
+from idkmesh.demo.seen import AdapterSeen, Seen
 from idkmesh.demo.settings import Figures
 from idkmesh.demo.view import NO, UNKNOWN, YES, Row, key_lines, now_line, rows
 from tests.demo.support import FIRST, WELL_INSTANCE, WELL_TOWER, course, failing, seen_at
@@ -30,11 +30,11 @@ FAULTS = table(Figures())
 def test_every_part_has_a_row() -> None:
     """DM-3.4: tower, adapter, router and each instance, alive and ready."""
     found = rows(seen_at(1.0), Sales(answered=3))
-    assert [row.name for row in found] == ["control tower", "adapter", "router", *WELL_TOWER.instances]
+    assert [row.name for row in found] == ["control tower", "adapter says", "router", *WELL_TOWER.instances]
     assert {(row.alive, row.ready) for row in found} == {(YES, YES)}
     assert found[2].state == "3 sold, 0 failed, populated at revision 1"
     assert rows(seen_at(1.0), Sales(unavailable=2))[2].state == "0 sold, 0 failed, 2 refused, populated at revision 1"
-    starting = [Row(name, UNKNOWN, UNKNOWN, "starting") for name in ("control tower", "adapter")]
+    starting = [Row(name, UNKNOWN, UNKNOWN, "starting") for name in ("control tower", "adapter says")]
     assert rows(Seen(), None) == starting
 
 
@@ -55,8 +55,14 @@ def test_nothing_is_said_of_what_nobody_tells() -> None:
     seen = replace(seen_at(1.0, alive=None), adapter=None)
     found = rows(seen, Sales())
     assert found[0] == Row("control tower", NO, NO, "it does not answer")
-    assert found[1] == Row("adapter", UNKNOWN, UNKNOWN, "it does not answer")
+    assert found[1] == Row("adapter says", UNKNOWN, UNKNOWN, "it does not answer")
     assert {(row.alive, row.ready) for row in found[2:]} == {(UNKNOWN, UNKNOWN)}
+
+
+def test_the_adapters_words_are_of_the_tower() -> None:
+    """DM-3.4: where the tower is paused the adapter says no, and nobody takes that for a word about the adapter."""
+    paused = rows(replace(seen_at(1.0, alive=None), adapter=AdapterSeen(live=False, ready=False)), Sales())[1]
+    assert paused == Row("adapter says", NO, NO, "of the tower: /live 503  /ready 503")
 
 
 def test_what_is_on() -> None:

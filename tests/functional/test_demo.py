@@ -400,12 +400,14 @@ def test_keys_and_what_is_there_without_the_extra() -> None:
 
     There is no router, which a line says, and no panel; what does not hold is exit code 1 with `--for`.
     """
-    with terminal(sys.executable, "-c", BROKEN) as demo, nothing_left(demo):
+    with closing(Terminal((sys.executable, "-c", BROKEN), BROWSER="true")) as demo, nothing_left(demo):
         demo.wait_for("without the package httpcore there is no router: pip install 'idkmesh[demo]'")
         until(lambda: termios.tcgetattr(demo.slave) != demo.modes, "the keys", LONG)
         assert not (demo.folder / files.ROUTER).exists()
         demo.press(b"1")
         demo.wait_for("not yet: the parts are starting")
+        demo.press(b"o")
+        demo.wait_for("the link was handed to a browser", LONG)
         demo.wait_for("all parts are well", LONG)
         demo.press(b"sx\x1b[A1")
         demo.wait_for("the schedule is off")
