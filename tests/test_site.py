@@ -56,6 +56,15 @@ def test_no_page_loads_anything_from_outside(site: Path) -> None:
     assert outside == []
 
 
+def test_the_site_has_the_icon_of_the_control_tower(site: Path) -> None:
+    """Rule: logo and icon of each page are the product's own, of which there is one file."""
+    icon = ROOT / "idkmesh" / "control_tower" / "static" / "icon.svg"
+    assert (site / "assets" / "icon.svg").read_bytes() == icon.read_bytes()
+    home = (site / "index.html").read_text(encoding="utf-8")
+    assert re.search(r'<link rel="icon" href="(?:\./)?assets/icon\.svg">', home)
+    assert re.search(r'<img src="(?:\./)?assets/icon\.svg" alt="logo">', home)
+
+
 def test_a_page_has_one_title(site: Path) -> None:
     """Rule: what stands beside a second title is in no table of contents, so a page of several has none."""
     pages = set(site.rglob("*.html")) - {site / "404.html"}

@@ -28,6 +28,7 @@ DOCS: Final = "docs/"
 AT_THE_TOP: Final = {"README.md": "index.md", "CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md"}
 SHOWN: Final = "files/"
 """Where the site has the pages of other files."""
+ICON: Final = "idkmesh/control_tower/static/icon.svg"
 LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".json": "json", ".service": "ini", ".js": "javascript"}
 
 
@@ -124,7 +125,8 @@ def with_lists_apart(text: str) -> str:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the documents at the top, and a page for whatever else is linked to."""
+    """Add the documents at the top, a page for whatever else is linked to, and the icon of the control tower's page."""
+    files.append(File.generated(config, "assets/icon.svg", abs_src_path=str(ROOT / ICON)))
     documents = {f"{DOCS}{file.src_uri}": file.content_string for file in files.documentation_pages()}
     for path, page in AT_THE_TOP.items():
         documents[path] = (ROOT / path).read_text(encoding="utf-8")
