@@ -124,6 +124,17 @@ def test_every_flag_is_the_parsers(command: str) -> None:
         assert {name: str(value) for name, value in stored.items()} == given
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_every_variable(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """CT-9.11: what has no flag is found in ``--help`` too."""
+    with pytest.raises(SystemExit, match="0"):
+        build_parser().parse_args([command, "--help"])
+    told = capsys.readouterr().out
+    flagless = [row.variable for row in rows_of(command) if row.flag is None]
+    assert "IDKMESH_HTTP_ACCESS_LOG" in flagless
+    assert [variable for variable in flagless if f"{variable} (" not in " ".join(told.split())] == []
+
+
 # --- what is in force ------------------------------------------------------------------------------------------------
 
 PAIRS = [(command, row) for command in COMMANDS for row in rows_of(command)]

@@ -64,7 +64,9 @@ class Parser(argparse.ArgumentParser):
 def epilog_of(command: str, more: str = "") -> str:
     """Return what stands at the end of ``--help`` of a command that serves. ``more`` are further exit codes."""
     known = f"idkmesh config show {command} says which value of each flag and variable is in force"
-    return f"{EXIT_CODES}{f'; {more}' if more else ''}. {known}."
+    rows = [f"{row.variable} ({row.meaning})" for row in rows_of(command) if row.flag is None]
+    variables = f". Variables without a flag: {', '.join(rows)}" if rows else ""
+    return f"{EXIT_CODES}{f'; {more}' if more else ''}. {known}{variables}."
 
 
 def add_settings(parser: argparse.ArgumentParser, command: str) -> None:
