@@ -89,7 +89,7 @@ def _compose(matrix: ProbeMatrix, port: int, host: str, stop_seconds: int) -> st
 # Compose has one health check, readiness: others wait for it with "condition: service_healthy", and Compose restarts
 # nothing for it. What does restart unhealthy containers (Swarm, ECS, autoheal) must be given --live in place of
 # --ready, or an outage of a dependency restarts healthy processes. The image needs the command idkmesh (pip install
-# idkmesh). The timeout has {_span(_START_MS)} more than the matrix, for the start of the command itself.
+# idkmesh, or a wheel of it). The timeout has {_span(_START_MS)} more than the matrix, for the start of the command.
 services:
   app:
     healthcheck:
