@@ -264,6 +264,7 @@ class ControlTowerServer(BoundedHTTPServer):
         )
         records = Records(
             streams=self.stream_statistics(),
+            peaks=self.peaks(),
             refusals=self.refusals(),
             events=self._feed.snapshot(),
             health=self._health.reading(),

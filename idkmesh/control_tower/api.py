@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from idkmesh.events.state import RecorderState
     from idkmesh.health.readiness import Readiness
     from idkmesh.health.service import HealthReading
+    from idkmesh.httpd.peaks import UsagePeaks
     from idkmesh.httpd.stream_hub import StreamStatistics
     from idkmesh.service_runtime import ServiceIdentity, ServiceLimits, ServiceUsage
     from idkmesh.workloads.reading import WorkloadReading
@@ -36,12 +37,13 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """What the service counted and keeps beside its usage: streams, refusals, its events, its health, what it runs.
+    """What a service counted and keeps beside its usage: peaks, streams, refusals, events, health, and what it runs.
 
     ``refusals`` are by code. ``readiness`` is what the readiness probe answers, but for a drain.
     """
 
     streams: StreamStatistics
+    peaks: UsagePeaks
     refusals: Mapping[str, int]
     events: RecorderState
     health: HealthReading
@@ -76,6 +78,7 @@ def status_document(
         "operations": {
             "limits": limits_document(limits),
             "usage": usage_document(usage),
+            "peaks": asdict(records.peaks),
             "streams": asdict(records.streams),
             "refusals": refusals_document(records.refusals),
             "events": events_document(records.events),

@@ -163,6 +163,7 @@ class Acceptor:
         core.accepted += 1
         if core.verify is None or core.verified(sock, address):
             core.connections += 1
+            core.connections_peak.note(core.connections, now)
             if core.tls is None:
                 return Connection(sock, address, now, State.READING_HEAD)
             try:

@@ -17,6 +17,7 @@ from idkmesh.httpd.budget import ByteBudget
 from idkmesh.httpd.connection import State
 from idkmesh.httpd.crossing import Crossing
 from idkmesh.httpd.exchange import failure_line
+from idkmesh.httpd.peaks import MINUTE, Levels, Peak, UsagePeaks
 from idkmesh.httpd.responses import ResponseRenderer
 from idkmesh.httpd.workers import WorkerPool
 from idkmesh.service_runtime import (
@@ -93,7 +94,8 @@ class Core:
         """Make the parts; `server` is what handlers know as ``self.server``."""
         self.server = server
         self.limits = limits
-        self.limiter = RequestLimiter(1 if limits.serial else limits.max_concurrent_requests)
+        self.cap = 1 if limits.serial else limits.max_concurrent_requests
+        self.limiter = RequestLimiter(self.cap)
         self.budget = ByteBudget(limits.max_buffered_bytes)
         self.renderer = ResponseRenderer(identity, retry_after=limits.retry_after)
         self.log = LineLog()
@@ -105,6 +107,9 @@ class Core:
         self.reserve = 0
         """How many descriptors are held for newcomers for when none is free (HS-4.9)."""
         self.connections = 0
+        self.in_flight_peak = Peak()
+        self.connections_peak = Peak()
+        self.streams_peak = Peak()
         self.refused = 0
         self.refusals: collections.Counter[str] = collections.Counter()
         """How often each code was answered."""
@@ -190,6 +195,8 @@ class Core:
 
     def hit(self, limit: Limit, now: float) -> None:
         """Log that `limit` is crossed, if that begins now (HS-13.2)."""
+        if limit is Limit.REQUESTS:  # whoever is refused has seen every place taken
+            self.in_flight_peak.note(self.cap, now)
         if self.crossings[limit].hit(now):
             self.crossed += 1
             value = getattr(self.limits, limit.setting)
@@ -276,13 +283,37 @@ class Core:
             exhausted |= any(row.active for limit, row in self.crossings.items() if limit is not Limit.STREAMS)
         return Load(self.connections, self.limiter.in_flight, self.budget.used, exhausted)
 
+    @property
+    def streams(self) -> int:
+        """How many event streams are open."""
+        return len(self.front.keeper.held[State.STREAMING]) if self.front is not None else 0
+
+    def note_levels(self, now: float) -> None:
+        """Front: take in what is used, so that a level that stays is known in each second that it lasts."""
+        self.in_flight_peak.note(self.limiter.in_flight, now)
+        self.connections_peak.note(self.connections, now)
+        self.streams_peak.note(self.streams, now)
+
+    def peaks(self, now: float) -> UsagePeaks:
+        """Return the highest levels of late, what is used at `now` included. Any thread may call it."""
+        rows = {
+            "in_flight": (self.in_flight_peak, self.limiter.in_flight),
+            "connections": (self.connections_peak, self.connections),
+            "sse_clients": (self.streams_peak, self.streams),
+        }
+
+        def levels(seconds: int) -> Levels:
+            return Levels(**{name: max(peak.most(now, seconds), level) for name, (peak, level) in rows.items()})
+
+        return UsagePeaks(last_second=levels(1), last_minute=levels(MINUTE))
+
     def usage(self) -> ServiceUsage:
         """Return what is used right now and was counted since the start."""
         figures = self.limiter.statistics()
         return ServiceUsage(
             in_flight=figures.in_flight,
             connections=self.connections,
-            sse_clients=len(self.front.keeper.held[State.STREAMING]) if self.front is not None else 0,
+            sse_clients=self.streams,
             draining=figures.draining,
             admitted_total=figures.admitted_total,
             overloaded_total=figures.overloaded_total,

@@ -113,6 +113,7 @@ class Front:
         now = time.monotonic()
         events = self._selector.select(self._wait(now, timeout))
         now = time.monotonic()
+        self._core.note_levels(now)
         ready = [key.data for key, _ in events]
         if self._listener in ready:
             ready.remove(self._listener)
@@ -429,6 +430,7 @@ class Front:
                 core.hit(Limit.REQUESTS, now)
             self._answers.refuse(connection, DENIED[admission], now)
             return
+        core.in_flight_peak.note(core.limiter.in_flight, now)
         self.keeper.release(connection)
         connection.advance(Event.ADMITTED)
         connection.progress_at = connection.writing_since = now

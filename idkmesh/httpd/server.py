@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from idkmesh.httpd.application import Application
     from idkmesh.httpd.core import Load, Pulse
+    from idkmesh.httpd.peaks import UsagePeaks
     from idkmesh.httpd.stream_hub import StreamStatistics
     from idkmesh.service_runtime import RequestLimiter, ServiceUsage
 
@@ -133,6 +134,10 @@ class BoundedHTTPServer(ThreadingHTTPServer):
     def load(self, now: float) -> Load:
         """Return what is used at `now` (monotonic seconds) and whether a limit is being met, without waiting."""
         return self._core.load(now)
+
+    def peaks(self) -> UsagePeaks:
+        """Return the most that was used at once of late, without waiting."""
+        return self._core.peaks(time.monotonic())
 
     def stream_statistics(self) -> StreamStatistics:
         """Return the event streams' figures: zeros where there is no stream, and before the loop runs."""

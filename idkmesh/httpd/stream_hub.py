@@ -167,6 +167,7 @@ class StreamHub:
         stream.ending = judged is None or judged.name != self._beginning.name
         self._opened += 1
         self._keeper.hold(connection, min(now + self._heartbeat, stream.ends_at))
+        self._core.streams_peak.note(len(self._streams), now)
         self._write(stream, now)
 
     def _head(self, connection: Connection, position: int) -> bytes:

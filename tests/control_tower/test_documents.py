@@ -28,6 +28,7 @@ from idkmesh.health.service import HealthReading
 from idkmesh.health.snapshot import HealthSnapshot
 from idkmesh.httpd.errors import ERROR_CODES
 from idkmesh.httpd.inspection import inspect_request
+from idkmesh.httpd.peaks import Levels, UsagePeaks
 from idkmesh.httpd.request import HeadLimits, Refusal
 from idkmesh.httpd.request_rules import read_head
 from idkmesh.httpd.responses import Response, error_document, problem_document
@@ -80,6 +81,7 @@ HEALTH = HealthReading(
     matrix=MatrixReading(datetime(2026, 1, 2, tzinfo=UTC)),
 )
 RECORDS = Records(
+    peaks=UsagePeaks(last_minute=Levels(in_flight=16, connections=40, sse_clients=2)),
     streams=StreamStatistics(open=1, opened_total=2, refused_total=3, dropped_total=4),
     refusals={"overloaded": 3, "not_found": 1},
     events=STORE,
@@ -216,6 +218,14 @@ def test_status_document() -> None:
     assert limits["keep_alive"] is False
     assert limits["rate_limiting"] == "not_implemented"
     assert document["operations"]["usage"]["evicted_total"] == 8
+
+
+def test_peaks() -> None:
+    """CT-5.10: the highest levels of the last second and of the last minute stand beside the usage."""
+    assert status()["operations"]["peaks"] == {
+        "last_second": {"in_flight": 0, "connections": 0, "sse_clients": 0},
+        "last_minute": {"in_flight": 16, "connections": 40, "sse_clients": 2},
+    }
 
 
 def test_the_router_in_the_status() -> None:

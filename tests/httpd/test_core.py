@@ -14,8 +14,9 @@ from idkmesh.httpd.connection import Connection, State
 from idkmesh.httpd.core import Core, Limit, Load
 from idkmesh.httpd.crossing import QUIET_SECONDS
 from idkmesh.httpd.outbox import Outbox
+from idkmesh.httpd.peaks import Levels, UsagePeaks
 from idkmesh.httpd.refusals import BODY_TOO_LARGE, DENIED
-from idkmesh.service_runtime import Denial, ServiceIdentity, ServiceLimits
+from idkmesh.service_runtime import Admission, Denial, ServiceIdentity, ServiceLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,6 +99,39 @@ def test_usage(core: Core) -> None:
     usage = core.usage()
     assert (usage.refused_total, usage.timed_out_total, usage.connections, usage.evicted_total) == (1, 4, 5, 1)
     assert (usage.in_flight, usage.sse_clients, usage.draining) == (0, 0, False)
+
+
+def test_refusal_says_that_the_cap_was_reached(core: Core) -> None:
+    """HS-13.4: who is refused for want of a slot has seen all of them taken, in that second; a drain says nothing."""
+    core.deny(Denial.DRAINING, 10.0)
+    core.hit(Limit.BYTES, 10.0)
+    assert core.peaks(10.0).last_minute.in_flight == 0
+    core.deny(Denial.OVERLOADED, 20.0)
+    assert core.peaks(21.9).last_second.in_flight == core.limits.max_concurrent_requests
+    assert core.peaks(22.0).last_second.in_flight == 0
+    assert core.peaks(80.9).last_minute.in_flight == core.limits.max_concurrent_requests
+    assert core.peaks(81.0).last_minute.in_flight == 0
+
+
+def test_peaks_are_not_below_what_is_used(core: Core) -> None:
+    """CT-5.10: what is used at this moment is part of both peaks, also where nothing was noted yet."""
+    core.connections = 3
+    admission = core.limiter.admit()
+    expected = Levels(in_flight=1, connections=3, sse_clients=0)
+    assert core.peaks(50.0) == UsagePeaks(last_second=expected, last_minute=expected)
+    assert isinstance(admission, Admission)
+    admission.release()
+    assert core.peaks(50.0).last_second.in_flight == 0
+
+
+def test_level_that_stays_is_known_while_it_lasts(core: Core) -> None:
+    """HS-13.4: a level that does not change is noted in each second, so it is in the minute after its end."""
+    core.connections = 7
+    core.note_levels(10.0)
+    core.note_levels(100.0)
+    core.connections = 0
+    assert core.peaks(150.0).last_minute.connections == 7
+    assert core.peaks(150.0).last_second.connections == 0
 
 
 def connection(status: int) -> Connection:

@@ -25,6 +25,7 @@ from idkmesh.httpd.deadlines import GRANULARITY
 from idkmesh.httpd.exchange import Exchange
 from idkmesh.httpd.front import Front
 from idkmesh.httpd.outbox import MEMORY_BYTES
+from idkmesh.httpd.peaks import Levels
 from idkmesh.httpd.reserve import Reserve
 from idkmesh.httpd.responses import Response
 from idkmesh.service_runtime import Denial, ServiceIdentity, ServiceLimits
@@ -170,6 +171,21 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., World]]:
     yield make
     for one in worlds:
         one.close()
+
+
+def test_burst_between_two_looks(world: Callable[..., World]) -> None:
+    """HS-13.4: what came and went between two looks at the usage was so much at once; a slot alone is a request."""
+    here = world(max_concurrent_requests=8)
+    clients = [here.connect(GET) for _ in range(3)] + [here.connect()]
+    here.turn()
+    for client in clients:
+        read(client)
+        client.close()
+    here.turn()
+    assert (here.core.limiter.in_flight, here.core.connections) == (0, 0)
+    assert here.core.peaks(here.clock.now).last_second == Levels(in_flight=3, connections=4, sse_clients=0)
+    here.turn(70.0)
+    assert here.core.peaks(here.clock.now).last_minute == Levels()
 
 
 def test_head_deadline(world: Callable[..., World]) -> None:
