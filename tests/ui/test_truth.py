@@ -90,6 +90,42 @@ def test_overload(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         page.close()
 
 
+def test_flood_between_two_looks(watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CT-8.3, CT-5.10: places that no look of the page saw taken are in the last minute, with who found no room."""
+    watched.allow(REFUSED, STYLE)
+    with running(tmp_path / "events.sqlite3", limits=ServiceLimits(max_concurrent_requests=3)) as tower:
+        page = watched.ready(tower)
+        with contextlib.ExitStack() as places:
+            for _ in range(3):
+                places.enter_context(request_held(tower, monkeypatch))
+            verdict(page, "Overloaded")
+        verdict(page, "Ready")
+        card = page.locator(".gauge").first
+        expect(card.locator(".figure")).to_have_text("1 of 3")
+        expect(card).to_contain_text(re.compile(r"Last minute: at most 3\b"))
+        expect(card.locator(".top")).to_have_text("3")
+        refused = re.compile(r"[1-9]\d* requests? (was|were) refused for want of room in the last minute\.")
+        expect(card).to_contain_text(refused)
+        expect(page.locator("#explanation")).to_contain_text(refused)
+        expect(page.locator("#explanation")).not_to_contain_text("has room")
+        page.close()
+
+
+def test_look_alone_claims_no_more(watched: Watched, tower: Tower) -> None:
+    """CT-8.3: where the service does not tell its peaks the words say that the figure is that of each second's look."""
+    page = watched.ready(tower)
+
+    def without(route: Route) -> None:
+        document = tower.server.status()
+        del document["operations"]["peaks"]
+        route.fulfill(json=document)
+
+    words = page.locator(".gauge .note").first
+    expect(words).to_have_text(re.compile(r"^Last minute: at most [1-9]"))
+    page.route("**/api/v1/status", without)
+    expect(words).to_have_text(re.compile(r"^Last minute, at each second's look: at most [1-9]"))
+
+
 def test_page_loads_although_one_place_is_all_there_is(watched: Watched, tmp_path: Path) -> None:
     """CT-8.1: the modules are loaded one after the other, so the page does not overload a small service itself."""
     watched.allow(REFUSED, STYLE)

@@ -171,7 +171,7 @@ function learned({ service, words, status, ready, alive, sent }) {
     toAll({ kind: "note", id: "restart", text });
   }
   if (status?.operations.usage) {
-    addSample(status.operations.usage);
+    addSample(status.operations);
   }
   if (back && state.stream.phase === "waiting" && state.stream.why !== "too_many_streams") {
     stream.nudge();
@@ -183,7 +183,7 @@ function learned({ service, words, status, ready, alive, sent }) {
 function share() {
   const now = instant();
   const { service, words, status, statusAt, ready, alive } = state;
-  const samples = state.samples.map(({ at, usage }) => ({ at: now - at, usage }));
+  const samples = state.samples.map(({ at, ...told }) => ({ at: now - at, ...told }));
   const { at, until } = state.stream;
   const moved = { ...state.stream, at: at && now - at, until: until - now };
   const position = lastPosition();
@@ -206,7 +206,7 @@ function told({ service, words, status, age, ready, alive, samples: taken, strea
     return;
   }
   const now = instant();
-  const samples = taken.map(({ at, usage }) => ({ at: now - at, usage }));
+  const samples = taken.map(({ at, ...rest }) => ({ at: now - at, ...rest }));
   const stream = { ...moved, at: moved.at && now - moved.at, until: now + moved.until };
   change({ service, words, status, statusAt: now - age, ready, alive, samples, stream });
   if (position && !lastPosition()) {

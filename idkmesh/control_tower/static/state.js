@@ -19,7 +19,7 @@ export const state = {
   alive: null, // what /healthz said: true, false, or null for no answer
   stream: { phase: "connecting", why: "", until: 0, at: 0 }, // or "live", "waiting"; `at`: the last byte, 0 for none
   notes: [], // what happened and stays true: [{id, text}]
-  samples: [], // of the last minute: [{at, usage: {in_flight, connections, sse_clients}}], oldest first
+  samples: [], // of the last minute, oldest first: [{at, usage, peak}], those of the status; `peak` is of its last second
   leader: false,
 };
 
@@ -59,9 +59,9 @@ export function change(patch) {
 }
 
 // A beat without an answer leaves nothing: the time between two samples says what is missing.
-export function addSample(usage) {
+export function addSample({ usage, peaks }) {
   const at = instant();
-  change({ samples: [...state.samples.filter((sample) => at - sample.at <= MINUTE), { at, usage }] });
+  change({ samples: [...state.samples.filter((sample) => at - sample.at <= MINUTE), { at, usage, peak: peaks?.last_second }] });
 }
 
 export function addNote(id, text) {

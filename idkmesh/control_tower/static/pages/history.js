@@ -1,16 +1,15 @@
 // A gauge: a figure against its limit, and its last minute as a line.
 //
 // Laws: each sample stands at its time; a second that was not measured is a hole in the line, never a zero; the same is
-// said in words beside the picture.
+// said in words beside the picture; what was between two samples is told by the service, or not claimed.
 
 import { el, setAttribute, setText, svg } from "../dom.js";
 import { number } from "../format.js";
-import { HIGH } from "./overview_parts.js";
+import { HIGH, MINUTE, refusedWords } from "./overview_parts.js";
 
 const WIDTH = 240;
 const HEIGHT = 48;
 const SECOND = 1000; // ms
-const MINUTE = 60 * SECOND;
 
 export class Gauge {
   #level = el("span.level");
@@ -23,6 +22,7 @@ export class Gauge {
   #peak = svg("path", { class: "peak" });
   #top = el("span.top", { "aria-hidden": "true" }); // what the height of the picture stands for
   #words = el("p.note");
+  #refused = el("p.note.turned-away", { hidden: true });
   #track;
 
   constructor(name, note) {
@@ -47,11 +47,13 @@ export class Gauge {
       el("div.picture", {}, picture, this.#top),
       this.#words,
       el("p.note", {}, note),
+      this.#refused,
     );
   }
 
-  // `samples` are [{at, value}], oldest first; a value that the service did not tell is null.
-  show(used, limit, samples, now) {
+  // `samples` are [{at, value}], oldest first; a value that the service did not tell is null. So is `peak`, the highest of
+  // the last minute. `refused` are requests that found no room in it.
+  show(used, limit, samples, now, { peak = null, refused = 0 } = {}) {
     const share = limit > 0 ? Math.min(used / limit, 1) : 1;
     const level = share >= 1 ? "full" : share >= HIGH ? "high" : "";
     setAttribute(this.element, "data-level", level);
@@ -66,12 +68,15 @@ export class Gauge {
       this.#fill.style.width = width;
     }
     this.#fill.toggleAttribute("data-none", used === 0); // however little is used has a width, nothing has none
-    this.#draw(samples, now);
+    this.#refused.hidden = refused === 0;
+    setText(this.#refused, refusedWords(refused));
+    this.#draw(samples, now, peak);
   }
 
-  #draw(samples, now) {
+  #draw(samples, now, told) {
     const { runs, missing, current } = placed(samples, now);
-    const peak = Math.max(0, ...runs.flat().map(([, value]) => value));
+    // What was told is of the minute before the telling: without a new answer the samples alone are of this one.
+    const peak = Math.max(current ? told : 0, ...runs.flat().map(([, value]) => value));
     const top = Math.max(peak, 1);
     const drawn = runs.map((run) => points(run, now, top));
     setAttribute(this.#line, "d", drawn.map(line).join(""));
@@ -80,7 +85,8 @@ export class Gauge {
     setAttribute(this.#dot, "d", current ? `M${drawn.at(-1).at(-1).join(" ")}h0` : "");
     setText(this.#top, number(top));
     const gap = missing > 0 ? `, ${missing} s not measured` : "";
-    setText(this.#words, `Last minute: at most ${number(peak)}${gap}`);
+    const seen = told === null ? ", at each second's look" : "";
+    setText(this.#words, `Last minute${seen}: at most ${number(peak)}${gap}`);
   }
 }
 

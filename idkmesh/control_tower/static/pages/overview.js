@@ -13,6 +13,8 @@ import {
   limitRows,
   pressure,
   refusalRows,
+  refusedLately,
+  refusedWords,
   serviceRows,
   showRefusals,
   storeRows,
@@ -77,7 +79,9 @@ function open(root) {
       return;
     }
     const { operations } = status;
-    const { usage = {}, limits: bounds = {} } = operations;
+    const { usage = {}, limits: bounds = {}, peaks = {} } = operations;
+    const now = instant();
+    const refusals = refusedLately(samples, now);
     const there = GAUGES.filter(([used, limit]) => used in usage && limit in bounds);
     reconcile(
       gaugeRow,
@@ -87,8 +91,9 @@ function open(root) {
       gauges.get(used).show(
         usage[used],
         bounds[limit],
-        samples.map((sample) => ({ at: sample.at, value: sample.usage[used] ?? null })),
-        instant(),
+        samples.map((sample) => ({ at: sample.at, value: sample.peak?.[used] ?? sample.usage[used] ?? null })),
+        now,
+        { peak: peaks.last_minute?.[used] ?? null, refused: used === "in_flight" ? refusals : 0 },
       );
     }
     const refused = refusalRows(operations);
@@ -133,7 +138,7 @@ class Verdict {
       this.#sign.replaceChildren(sign(kind));
     }
     setText(this.#title, verdict);
-    const pressed = state.service === "ready" ? pressure(state.status?.operations) : "";
+    const pressed = state.service === "ready" ? noRoom() : "";
     setText(this.#words, state.words || (pressed ? `The service answers. ${pressed}` : words));
     this.#showWhy();
     showDepends(this.#depends);
@@ -162,6 +167,12 @@ class Verdict {
       ["Draining", draining ? "yes" : ready ? "no" : "unknown"],
     ];
   }
+}
+
+// What keeps the verdict from saying that there is room: who found none of late, and where there is little.
+function noRoom() {
+  const { samples, status } = state;
+  return [refusedWords(refusedLately(samples, instant())), pressure(status?.operations)].filter(Boolean).join(" ");
 }
 
 // What stands against readiness or is worth a look: [name, words].

@@ -16,23 +16,39 @@ export const GAUGES = [
   ["sse_clients", "max_sse_clients", "Event streams", "All tabs of this browser share one.", "--max-sse-clients"],
 ];
 
+export const MINUTE = 60_000; // ms of history
 export const HIGH = 0.8; // the share of a limit from which there is little room
 
 // Where there is little room, and what to do; empty where there is room everywhere. The request that asks for the
 // figures is no sign of it.
-export function pressure({ usage = {}, limits = {} } = {}) {
+export function pressure({ usage = {}, limits = {}, peaks = {} } = {}) {
+  const most = (used) => Math.max(usage[used], peaks.last_second?.[used] ?? 0); // what lasts for less than a look counts
   return GAUGES.filter(([used, limit]) => used in usage && limits[limit] > 0)
     .map(([used, limit, name, , flag]) => ({
       name,
       flag,
-      used: usage[used],
+      used: most(used),
+      over: most(used) > usage[used],
       bound: limits[limit],
-      others: usage[used] - (used === "in_flight" ? 1 : 0),
+      others: most(used) - (used === "in_flight" ? 1 : 0),
     }))
     .filter(({ bound, others }) => others > 0 && others / bound >= HIGH)
-    .map(({ name, flag, used, bound }) => `${name}: ${number(used)} of ${number(bound)}; raise ${flag}, or send less.`)
+    .map(({ name, flag, used, bound, over }) => {
+      const share = `${number(used)} of ${number(bound)}`;
+      const words = over ? `at most ${share} in the last second` : share;
+      return `${name}: ${words}; raise ${flag}, or send less.`;
+    })
     .join(" ");
 }
+
+// How many requests found no room in the last minute at `now`, as far as the samples go back.
+export function refusedLately(samples, now) {
+  const totals = samples.filter(({ at }) => now - at <= MINUTE).map(({ usage }) => usage.overloaded_total ?? 0);
+  return totals.length > 0 ? Math.max(0, totals.at(-1) - totals[0]) : 0;
+}
+
+export const refusedWords = (refused) =>
+  refused > 0 ? `${count(refused, "request was", "requests were")} refused for want of room in the last minute.` : "";
 
 const TOTALS = [
   [
