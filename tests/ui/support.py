@@ -126,7 +126,7 @@ class Watched:
     def ready(self, tower: Tower, route: str = "") -> Page:
         """Open the page with its token, wait until it is live, and go to a route."""
         page = self.open(tower.link)
-        verdict(page, "Ready")
+        expect(page.locator("#verdict")).to_have_text(re.compile(r"^Ready(, with \d+ warnings?)?$"), timeout=WAIT)
         if route:
             page.evaluate("route => { location.hash = route }", f"#/{route}")
         return page

@@ -140,6 +140,27 @@ def test_each_dependency_says_how_it_is(watched: Watched, tower: Tower) -> None:
     expect(page.locator(".live")).to_have_text("Live")
 
 
+def test_warning_is_one_on_the_overview_too(watched: Watched, tower: Tower) -> None:
+    """CT-8.3: ready with a noncritical dependency that is not ok has the sign and the words that Dependencies has."""
+    page = watched.ready(tower)
+    verdict(page, "Ready, with 1 warning")
+    overview = page.locator(".verdict")
+    expect(overview).to_have_attribute("data-kind", "warn")
+    expect(page.locator(".why")).to_contain_text("exporter is not ok. A noncritical dependency")
+    sign = overview.locator(".lamp svg").first.evaluate("one => one.outerHTML")
+    page.evaluate("location.hash = '#/dependencies'")
+    judged(page, "Ready, with 1 warning")
+    assert page.locator(".verdict .lamp svg").first.evaluate("one => one.outerHTML") == sign
+    page.evaluate("location.hash = '#/overview'")
+    answer = {"status": "ready", "failing": [], "warnings": ["cache", "exporter"], "warnings_total": 60}
+    page.route("**/readyz", lambda route: route.fulfill(json=answer))
+    verdict(page, "Ready, with 60 warnings")
+    page.unroute_all()
+    page.route("**/readyz", lambda route: route.fulfill(json={"status": "ready", "failing": [], "warnings": []}))
+    verdict(page, "Ready")
+    expect(overview).to_have_attribute("data-kind", "good")
+
+
 def test_what_changes_is_shown(watched: Watched, tower: Tower, world: World) -> None:
     """CT-8.10, CT-8.3: what fails is named above the list, on the overview and in an event, each with a way to it."""
     page = watched.ready(tower, "dependencies")
@@ -457,7 +478,7 @@ def test_starting_and_stalled_are_said(watched: Watched, tower: Tower) -> None:
     page.unroute_all()
     page.route("**/readyz", lambda route: route.abort())
     watched.allow(AWAY)
-    verdict(page, "Ready")  # the status document says the same as the probe that gave no answer
+    verdict(page, "Ready, with 1 warning")  # the status document says the same as the probe that gave no answer
     page.unroute_all()
 
 
@@ -584,8 +605,7 @@ def test_a_thousand_are_usable(watched: Watched, tmp_path: Path) -> None:
 def test_deep_link_and_keys(watched: Watched, tower: Tower) -> None:
     """CT-8.10, CT-8.8: a dependency has an address; the focus goes to it and back; j, k and the arrows do it all."""
     watched.allow("status of 404")
-    page = watched.open(tower.link)
-    verdict(page, "Ready")
+    page = watched.ready(tower)
     page.goto(f"{tower.origin}/#/dependencies/lease")
     panel = page.get_by_role("complementary")
     expect(panel.get_by_role("heading", level=2)).to_have_text("lease")

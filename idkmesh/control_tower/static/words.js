@@ -50,6 +50,10 @@ export const STATES = {
   ],
 };
 
+// What is ready with warnings is so everywhere: [word, sign].
+export const readyWith = (word, kind, warnings) =>
+  warnings > 0 ? [`${word}, with ${count(warnings, "warning")}`, "warn"] : [word, kind];
+
 // What readiness names: [when it fails, when it warns]. The watchdog never warns.
 const CONDITIONS = {
   event_store: [

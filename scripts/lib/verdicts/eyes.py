@@ -168,7 +168,8 @@ class Eyes:
             page.goto(f"http://127.0.0.1:{self._site.ports['page']}/#token={TOKEN}")
 
             def look() -> None:
-                self._say(Observer.PAGE, str(page.evaluate("document.querySelector('#verdict')?.textContent ?? ''")))
+                said = str(page.evaluate("document.querySelector('#verdict')?.textContent ?? ''"))
+                self._say(Observer.PAGE, said.partition(",")[0])  # "Ready, with 1 warning" is ready
 
             self._every(LOOK_SECONDS, look)
             browser.close()

@@ -3,7 +3,7 @@
 import { el, setText } from "../dom.js";
 import { count, number, visible } from "../format.js";
 import { state } from "../state.js";
-import { isDependency, picked } from "../words.js";
+import { isDependency, picked, readyWith } from "../words.js";
 import { dependencyLink } from "./dependency_row.js";
 import { READINESS } from "./dependency_words.js";
 import { Sign, showNames } from "./list_parts.js";
@@ -39,9 +39,9 @@ export class DependencyVerdict {
       return;
     }
     const { status, failing, warnings } = list.readiness;
-    const [word, kind] = picked(READINESS, status, [visible(String(status)), "unknown"]);
-    this.#sign.show(kind === "good" && warnings.length > 0 ? "warn" : kind);
-    setText(this.#title, titleOf(status, word, failing, warnings));
+    const [word, kind] = judged(status, warnings);
+    this.#sign.show(kind);
+    setText(this.#title, titleOf(status, word, failing));
     setText(this.#counts, countWords(list.items));
     showNames(this.#failing, status === "starting" ? "Critical, not ok yet" : "In the way", failing, dependencyLink);
     showNames(this.#warnings, "Warnings", warnings, dependencyLink);
@@ -51,14 +51,19 @@ export class DependencyVerdict {
   }
 }
 
-function titleOf(status, word, failing, warnings) {
+function judged(status, warnings) {
+  const [word, kind] = picked(READINESS, status, [visible(String(status)), "unknown"]);
+  return status === "ready" ? readyWith(word, kind, warnings.length) : [word, kind];
+}
+
+function titleOf(status, word, failing) {
   if (status === "starting") {
     return "Starting: each probe has to run once";
   }
   if (status === "not_ready") {
     return `${word}: ${count(failing.length, "critical dependency is", "critical dependencies are")} not ok`;
   }
-  return warnings.length > 0 ? `${word}, with ${count(warnings.length, "warning")}` : word;
+  return word;
 }
 
 function countWords(items) {

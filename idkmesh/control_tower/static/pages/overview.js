@@ -4,7 +4,7 @@ import { el, reconcile, setAttribute, setText, showRows, sign } from "../dom.js"
 import { feed } from "../feed.js";
 import { clock, count, number, shortened, visible } from "../format.js";
 import { instant, state } from "../state.js";
-import { condition, eventWords, isDependency, STATES } from "../words.js";
+import { condition, eventWords, isDependency, readyWith, STATES } from "../words.js";
 import { dependencyLink } from "./dependency_row.js";
 import { Gauge } from "./history.js";
 import { routerLine } from "./router_words.js";
@@ -131,7 +131,7 @@ class Verdict {
   }
 
   update() {
-    const [verdict, kind, words] = STATES[state.service];
+    const { verdict, kind, words } = judged();
     setAttribute(this.element, "data-kind", kind);
     if (this.#kind !== kind) {
       this.#kind = kind;
@@ -167,6 +167,14 @@ class Verdict {
       ["Draining", draining ? "yes" : ready ? "no" : "unknown"],
     ];
   }
+}
+
+// The same sign and words as on Dependencies: the service is ready, and something is worth a look.
+function judged() {
+  const [name, sign, words] = STATES[state.service];
+  const told = state.ready?.warningsTotal ?? state.status?.operations?.health?.readiness?.warnings_total ?? 0;
+  const [verdict, kind] = readyWith(name, sign, state.service === "ready" ? told : 0);
+  return { verdict, kind, words };
 }
 
 // What keeps the verdict from saying that there is room: who found none of late, and where there is little.
