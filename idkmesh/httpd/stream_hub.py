@@ -386,12 +386,14 @@ class StreamHub:
         self._cut_at = min(self._cut_at, now + CUT_SECONDS)
 
     def _say_goodbye(self, now: float) -> None:
+        """Say it to each, and cut who has not taken it. A loop that comes late to say it leaves as long for it."""
         for connection in list(self._streams):
             stream = connection.stream
-            if now >= self._cut_at:
-                self._drop(connection)
-            elif stream is not None and not stream.ending:
+            if stream is not None and not stream.ending:
+                self._cut_at = max(self._cut_at, now + CUT_SECONDS - FAREWELL_SECONDS)
                 self._finish(connection, self._channel.goodbye, now)
+            elif now >= self._cut_at:
+                self._drop(connection)
 
     def wait(self, now: float, timeout: float) -> float:
         """Return how long the front may wait at most."""

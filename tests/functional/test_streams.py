@@ -391,6 +391,15 @@ def test_drain_carries_what_tells_of_it() -> None:
         assert reader.ids == [1]
 
 
+def test_drain_that_is_late_says_goodbye_all_the_same() -> None:
+    """EV-5.8: a loop that was held up past the time of both still says it, and cuts nobody who was told nothing."""
+    with streaming() as run:
+        reader = opened(run)
+        run.core.observer = lambda what, _: time.sleep(2 * stream_hub.CUT_SECONDS) if what == "drain.started" else None
+        run.server.begin_drain()
+        assert reader.to_end().endswith(GOODBYE)
+
+
 @pytest.mark.alone
 def test_drain_cuts_who_does_not_read() -> None:
     """EV-5.8: a client that takes nothing holds the drain up for no more than 0.5 s."""
