@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -405,6 +406,19 @@ def test_order_of_refusals(start: Any) -> None:
         assert operations["streams"]["refused_total"] == 1
         assert {row["code"]: row["total"] for row in operations["refusals"]}["too_many_streams"] == 1
         assert operations["usage"]["sse_clients"] == 1
+
+
+def test_stream_that_has_ended_is_in_the_minute(start: Any) -> None:
+    """CT-5.10, HS-13.4: a stream counts from its opening, and its peak stays when it has gone."""
+    with start() as tower:
+        with streaming(tower):
+            pass
+        deadline = time.monotonic() + 30
+        while (operations := tower.api("GET /api/v1/status").json()["operations"])["usage"]["sse_clients"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert operations["peaks"]["last_minute"]["sse_clients"] == 1
+        assert operations["peaks"]["last_minute"]["connections"] >= 1
 
 
 def test_overload_does_not_reach_the_stream(start: Any) -> None:
