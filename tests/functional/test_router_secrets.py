@@ -455,7 +455,8 @@ def test_the_provider_etcd(tmp_path: Path, observe: str) -> None:
             lease = register_marks(EtcdHands(etcd.url, PREFIX), one.url)
             with listening(site, tower=not observe) as ears:
                 until(lambda: ears.invoke() == (200, ""), "the real one is heard", 2 * PATIENCE)
-                assert ears.invoke(OTHER) == (502, "AGENT_TRANSPORT_FAILED")
+                # Asked, each use has a second of its own to be told, which a busy machine may take for something else.
+                until(lambda: ears.invoke(OTHER) == (502, "AGENT_TRANSPORT_FAILED"), "and of the other release")
                 ears.listen()
                 if not observe:
                     for member in members[len(LISTINGS) :]:
