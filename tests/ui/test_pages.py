@@ -52,7 +52,8 @@ def test_overview(watched: Watched, tower: Tower) -> None:
     store = page.get_by_role("heading", name="Event store").locator("xpath=..")
     expect(store).to_contain_text(tower.server.events.snapshot().epoch)
     expect(page.locator(".latest")).to_contain_text("Server started")
-    expect(page.locator(".history .line").first).to_have_attribute("d", re.compile(r"^M[\d. ]+L[\d. ]+L[\d. ]+"))
+    # A second that the machine was late for is a gap in the line, which is right: a run of three anywhere will do.
+    expect(page.locator(".history .line").first).to_have_attribute("d", re.compile(r"M[\d. ]+L[\d. ]+L[\d. ]+"))
 
 
 def test_little_room_is_told(watched: Watched, tower: Tower) -> None:
