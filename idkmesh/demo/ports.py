@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import errno
+import functools
 import random
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from idkmesh.console import CommandError, reason
+from idkmesh.binding import bound
+from idkmesh.console import CommandError
 from idkmesh.demo.settings import ADDRESS, ROW_LENGTH, Ports
 from idkmesh.settings import TOWER, row_of
 
@@ -30,7 +31,7 @@ def chosen(page: int | None) -> Ports:
     Raises :class:`CommandError` where that page's port cannot be had, or no row is free.
     """
     if page:
-        _must_bind(page)
+        bound(functools.partial(_bind, page), (ADDRESS, page))
     rows = range(LOWEST, _clients_begin() - 2 * ROW_LENGTH, 2 * ROW_LENGTH)
     first = first_free(random.sample(rows, len(rows)), is_free)
     if first is None:
@@ -52,15 +53,6 @@ def is_free(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _must_bind(port: int) -> None:
-    try:
-        _bind(port)
-    except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        why = "the port is in use; choose another with --port, or a free one with --port 0" if taken else reason(error)
-        raise CommandError(f"cannot listen on {ADDRESS}:{port}: {why}") from None
 
 
 def _bind(port: int) -> None:

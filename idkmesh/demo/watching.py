@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import threading
@@ -10,11 +11,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from idkmesh.demo.asking import answered
 from idkmesh.demo.seen import AdapterSeen, Seen, tower_seen
-from idkmesh.demo.settings import ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from idkmesh.demo.settings import Site
 
@@ -43,15 +44,8 @@ class Watch:
     def looking(self) -> Iterator[None]:
         """Look for a while."""
         looks = (self._look_at_tower, self._look_at_adapter)
-        threads = [threading.Thread(target=self._run, args=(look,), daemon=True) for look in looks]
-        for thread in threads:
-            thread.start()
-        try:
+        with side_by_side([functools.partial(self._run, look) for look in looks], self._ended, ASK_SECONDS * 2):
             yield
-        finally:
-            self._ended.set()
-            for thread in threads:
-                thread.join(ASK_SECONDS * 2)
 
     def document(self, name: str) -> Any:  # noqa: ANN401  JSON
         """Return a document of the tower's API, None where there is no such resource. Raises ``OSError``."""
@@ -96,11 +90,18 @@ class Watch:
             self._seen = replace(self._seen, **known)
 
     def _ask(self, port: int, path: str, fields: dict[str, str] | None = None) -> tuple[int, bytes]:
-        client = http.client.HTTPConnection(ADDRESS, port, timeout=ASK_SECONDS)
-        with contextlib.closing(client):
-            try:
-                client.request("GET", path, headers=fields or {})
-                answer = client.getresponse()
-                return answer.status, answer.read()
-            except http.client.HTTPException as error:
-                raise ConnectionError(str(error)) from None
+        return answered(port, "GET", path, fields=fields, seconds=ASK_SECONDS)
+
+
+@contextlib.contextmanager
+def side_by_side(runs: Iterable[Callable[[], None]], ended: threading.Event, seconds: float) -> Iterator[None]:
+    """Run each in a thread of its own; in the end set ``ended``, and wait so many seconds for each."""
+    threads = [threading.Thread(target=run, daemon=True) for run in runs]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(seconds)

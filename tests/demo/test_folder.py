@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from idkmesh.console import CommandError
 from idkmesh.demo.folder import LOCK, PREFIX, folder, processes_of, remove_left
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_it_is_for_one_user_and_goes_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,18 +64,25 @@ def test_what_a_killed_demo_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [each for each in gone if each.exists()] == []
 
 
+@contextlib.contextmanager
+def running(folder: Path, *, named: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """Run something that names a folder, or stands in it, until it is given a line."""
+    words = [f"--token-file={folder}/tower.token"] if named else []
+    command = [sys.executable, "-c", "print(flush=True); input()", *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd="/" if named else folder) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        yield process
+
+
 @pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="who runs is read from /proc")
 @pytest.mark.parametrize("named", [True, False], ids=["named", "inside"])
 def test_a_folder_in_which_something_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool) -> None:
     """DM-5.2: what a guard is about to end keeps its folder until then, whether it stands in it or names it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept = left(tmp_path, "kept")
-    words = [f"--token-file={kept}/tower.token"] if named else []
-    command = [sys.executable, "-c", "print(flush=True); input()", *words]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd="/" if named else kept) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"\n"
+    with running(kept, named=named) as process:
         assert processes_of(kept) == [process.pid]
         assert remove_left() == []
         process.communicate(b"\n")
@@ -87,12 +99,7 @@ def test_a_place_that_is_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     link.symlink_to(place)
     monkeypatch.setattr(tempfile, "tempdir", str(link))
     kept = left(place, "kept")
-    words = [f"--token-file={kept}/tower.token"] if named else []
-    command = [sys.executable, "-c", "print(flush=True); input()", *words]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd="/" if named else kept) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"\n"
+    with running(kept, named=named) as process:
         assert remove_left() == []
         process.communicate(b"\n")
     assert remove_left() == [kept]

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from idkmesh.demo.asking import ask
 from idkmesh.demo.settings import DELAY_FILE
 from idkmesh.demo.shop.answering import serve
-from idkmesh.demo.shop.asking import ask
 
 KEPT_SECONDS: Final = 5.0
 MOST_SECONDS: Final = 10.0

@@ -12,10 +12,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from idkmesh import BoundedWSGIServer, ProbeMatrix, serve_until_signal
+from idkmesh.demo.asking import ask
 from idkmesh.demo.files import WEB_MATRIX
 from idkmesh.demo.settings import ADDRESS
 from idkmesh.demo.shop.answering import note_pid
-from idkmesh.demo.shop.asking import ask
 from idkmesh.health.middleware import HealthMiddleware
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Final
 
+from idkmesh.demo.asking import ask
 from idkmesh.demo.settings import HEARTBEAT_FILE
 from idkmesh.demo.shop.answering import note_pid
-from idkmesh.demo.shop.asking import ask
 
 PAUSE_SECONDS: Final = 0.5
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import threading
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from playwright.sync_api import sync_playwright
 
+from idkmesh.demo.watching import side_by_side
 from idkmesh.topology.projection import PATH
 from scripts.lib.verdicts import figures
 from scripts.lib.verdicts.cells import NO_ANSWER, WELL, Observer, Sample
@@ -56,15 +58,8 @@ class Eyes:
             lambda: self._every(figures.CALL_SECONDS, self._invoke),
             self._page,
         ]
-        threads = [threading.Thread(target=self._run, args=(look,), daemon=True) for look in looks]
-        for thread in threads:
-            thread.start()
-        try:
+        with side_by_side([functools.partial(self._run, look) for look in looks], self._ended, 15):
             yield
-        finally:
-            self._ended.set()
-            for thread in threads:
-                thread.join(15)
 
     def newest(self) -> dict[Observer, Sample]:
         """Return the last answer to each."""

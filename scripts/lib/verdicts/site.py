@@ -7,7 +7,6 @@ the tower depends on.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import signal
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import yaml
 
 from idkmesh.adapter import node_get
+from idkmesh.demo.asking import answered
 from idkmesh.health.model import Command
 from idkmesh.rehearsal.proxy import Proxies
 from idkmesh.rehearsal.reroute import Upstream
@@ -178,14 +178,7 @@ class Site:
         fields = {"Authorization": f"Bearer {token}"} if token else {}
         if body is not None:
             fields["Content-Type"] = "application/json"
-        client = http.client.HTTPConnection("127.0.0.1", self.ports[port], timeout=seconds)
-        with contextlib.closing(client):
-            try:
-                client.request("GET" if body is None else "POST", path, body, fields)
-                answer = client.getresponse()
-                return answer.status, answer.read()
-            except http.client.HTTPException as error:
-                raise ConnectionError(str(error)) from None
+        return answered(self.ports[port], "GET" if body is None else "POST", path, body, fields, seconds=seconds)
 
     def observation(self) -> dict[str, Any]:
         """Return what the node says of itself."""
