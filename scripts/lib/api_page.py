@@ -11,6 +11,7 @@ from idkmesh.control_tower.probes import probe_rows
 from idkmesh.control_tower.topology_routes import TOWER_PATH
 from idkmesh.router.routes import OPENAPI_PATH, router_document, router_table
 from idkmesh.service_runtime import ServiceIdentity, ServiceLimits
+from scripts.lib.document_links import anchor
 
 _MARKUP = "]()*_|<>&`\\"
 
@@ -116,8 +117,3 @@ def _contents(content: dict[str, Any]) -> list[str]:
         schema = f"{reference.rpartition('/')[2]}.json" if reference else ""
         shown.append(f"`{name}`" + (f", [{schema}](schemas.md#{anchor(schema)})" if schema else ""))
     return shown
-
-
-def anchor(heading: str) -> str:
-    """Return the anchor of a heading as the usual viewers of Markdown make it."""
-    return "".join(char for char in heading.lower() if char.isalnum() or char in "-_")

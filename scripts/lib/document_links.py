@@ -13,6 +13,11 @@ LINK: Final = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 FENCE: Final = re.compile(r"^ *```")
 
 
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading as the usual viewers of Markdown make it."""
+    return "".join(char for char in heading.lower().replace(" ", "-") if char.isalnum() or char in "-_")
+
+
 def over_links(text: str, change: Callable[[re.Match[str]], str]) -> str:
     """Return ``text`` with each link outside its blocks of code changed."""
     lines, inside = [], False

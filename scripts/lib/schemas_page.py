@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from idkmesh.control_tower import assets
-from scripts.lib.api_page import anchor
+from scripts.lib.document_links import anchor
 from scripts.lib.settings_page import paragraph
 
 if TYPE_CHECKING:

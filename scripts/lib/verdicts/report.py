@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from scripts.lib.document_links import anchor
 from scripts.lib.verdicts import figures as of
 from scripts.lib.verdicts.cells import NO_ANSWER, WELL, Observer
 
@@ -117,9 +118,8 @@ def _in_short(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _link(name: str) -> str:
-    """Return a link to a row's section, by the rule of GitHub's anchors."""
-    anchor = "".join(sign for sign in name.lower().replace(" ", "-") if sign.isalnum() or sign == "-")
-    return f"[{name}](#{anchor})"
+    """Return a link to a row's section."""
+    return f"[{name}](#{anchor(name)})"
 
 
 def _settings() -> str:
